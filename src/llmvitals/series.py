@@ -1,0 +1,122 @@
+"""Canonical samples over time: what telemetry produces and what signals read.
+
+A :class:`Snapshot` is everything known of one target at one moment, as flat samples in the canonical schema (the same
+names and labels that the exporter's page shows), so that a capture, a live scrape and a Prometheus give the same window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Series(NamedTuple):
+    """A sample's identity: its exposed name (``..._bucket``, ``_sum``, ``_count`` included) and its sorted labels."""
+
+    name: str
+    labels: Labels
+
+    def label(self, key: str, default: str = "") -> str:
+        """The value of one label, or ``default``."""
+        for name, value in self.labels:
+            if name == key:
+                return value
+        return default
+
+
+def series(name: str, /, **labels: str) -> Series:
+    """Build a :class:`Series` with its labels in order."""
+    return Series(name, tuple(sorted(labels.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One target at one moment.
+
+    ``t``: unix seconds at which the page had arrived (what it says may be older by up to its answer time). ``samples``: canonical series to value. A failed scrape is a
+    snapshot too: it holds ``llm_target_up`` 0 and little else. ``detail``: a sentence for people when it failed.
+    """
+
+    t: float
+    samples: Mapping[Series, float]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One series over a window: its labels, and time/value pairs in order of time (unix seconds)."""
+
+    labels: Labels
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def label(self, key: str, default: str = "") -> str:
+        """The value of one label, or ``default``."""
+        for name, value in self.labels:
+            if name == key:
+                return value
+        return default
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The snapshots of one scope (one target, one model) in order of time, the newest last.
+
+    ``start`` and ``end`` are unix seconds; by default those of the first and last snapshot.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    start: float
+    end: float
+    _index: dict[str, tuple[Track, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, snapshots: Iterable[Snapshot], *, start: float | None = None, end: float | None = None) -> Window:
+        """Build a window; the snapshots may come in any order."""
+        ordered = tuple(sorted(snapshots, key=lambda s: s.t))
+        first = ordered[0].t if ordered else 0.0
+        last = ordered[-1].t if ordered else 0.0
+        window = cls(ordered, first if start is None else start, last if end is None else end)
+        window._index.update(_index(ordered))
+        return window
+
+    @property
+    def seconds(self) -> float:
+        """The window's length in seconds."""
+        return self.end - self.start
+
+    def tracks(self, name: str, match: Mapping[str, str] | None = None) -> tuple[Track, ...]:
+        """All series with this exposed name whose labels equal ``match``; empty when there is none."""
+        found = self._index.get(name, ())
+        if not match:
+            return found
+        wanted = tuple(match.items())
+        return tuple(t for t in found if all(t.label(k) == v for k, v in wanted))
+
+    def names(self) -> frozenset[str]:
+        """Every exposed sample name seen in the window."""
+        return frozenset(self._index)
+
+    def slice(self, start: float, end: float) -> Window:
+        """The part between two moments, both included."""
+        return Window.of((s for s in self.snapshots if start <= s.t <= end), start=start, end=end)
+
+
+def _index(snapshots: tuple[Snapshot, ...]) -> dict[str, tuple[Track, ...]]:
+    times: dict[Series, list[float]] = {}
+    values: dict[Series, list[float]] = {}
+    for snapshot in snapshots:
+        for key, value in snapshot.samples.items():
+            if key in times:
+                times[key].append(snapshot.t)
+                values[key].append(value)
+            else:
+                times[key] = [snapshot.t]
+                values[key] = [value]
+    grouped: dict[str, list[Track]] = {}
+    for key, moments in times.items():
+        grouped.setdefault(key.name, []).append(Track(key.labels, tuple(moments), tuple(values[key])))
+    return {name: tuple(tracks) for name, tracks in grouped.items()}

@@ -1,0 +1,137 @@
+"""One YAML file holds targets, SLOs and thresholds. Unknown keys are refused with the nearest valid key.
+
+Every threshold of a check is a field here, with its source in the comment, so that nobody hunts for a number.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from llmvitals.errors import SettingsError
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all settings: immutable, keyword only, unknown keys refused."""
+
+
+class Slo(Struct):
+    """What users were promised. Defaults: catalogue of causes, section "Terms"."""
+
+    ttft_seconds: float = 2.0
+    tpot_seconds: float = 0.05
+    objective: float = 0.95  # share of requests that must meet each threshold
+
+
+class Thresholds(Struct):
+    """Numbers that checks compare with. Sources: the catalogue, or a fit on recordings of a real vLLM (marked "fit")."""
+
+    kv_lines: tuple[float, float] = (0.90, 0.95)  # lines on panels only; no check decides by them
+    kv_free_floor: float = 0.05  # KV is bound when less is free than this or than the next request needs (fit)
+    waiting_share: float = 0.5  # "waiting most of the time": share of pages with waiting > 0 (fit)
+    gpu_active: float = 0.60  # sustained activity under this while work waits = under-used (catalogue)
+    preemptions_per_minute: float = 5.0  # scale signal (catalogue)
+    preemption_spread: float = 1 / 3  # share of intervals that saw one: sustained, not a burst (fit)
+    preemptions_per_completion: float = 0.1  # (fit)
+    error_ratio: float = 0.20  # breaker (catalogue)
+    draft_acceptance: float = 0.5  # speculation does not pay below (catalogue)
+    harm_p: float = 0.01  # binomial tail below which definite breaches are no chance (fit)
+    min_pages: int = 5
+    min_seconds: float = 20.0
+
+
+class Target(Struct):
+    """Something to scrape. ``kind``: engine kind or ``auto``; ``gpus``: UUIDs or indices joined by configuration."""
+
+    url: str
+    name: str = ""
+    kind: str = "auto"
+    gpus: tuple[str, ...] = ()
+    gpu_url: str = ""  # the dcgm-exporter page that shows these GPUs
+    labels: dict[str, str] = {}
+
+
+class Source(Struct):
+    """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint."""
+
+    name: str
+    url: str
+    kind: str = "exporter"  # exporter | prometheus
+
+
+class Exporter(Struct):
+    """The exporter's own limits."""
+
+    listen: str = "127.0.0.1:9464"
+    interval_seconds: float = 5.0
+    window_seconds: float = 60.0
+    timeout_seconds: float = 4.0
+    max_page_bytes: int = 16 * 1024 * 1024
+    max_samples: int = 50_000
+    max_labels: int = 64
+    max_label_length: int = 4096
+
+
+class Settings(Struct):
+    """The whole file."""
+
+    targets: tuple[Target, ...] = ()
+    slo: Slo = Slo()
+    thresholds: Thresholds = Thresholds()
+    exporter: Exporter = Exporter()
+    sources: tuple[Source, ...] = ()
+    aliases: dict[str, str] = {}
+
+
+_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<at>[^`]+)`)?")
+
+
+def _known_keys(kind: type[msgspec.Struct], path: str) -> list[str]:
+    """The valid keys at a place like ``$.slo`` or ``$.targets[...]``."""
+    current: Any = kind
+    for part in re.findall(r"\.([A-Za-z_]+)", path):
+        hint = next((f.type for f in msgspec.structs.fields(current) if f.encode_name == part), None)
+        args = getattr(hint, "__args__", ())
+        current = next((a for a in args if isinstance(a, type) and issubclass(a, msgspec.Struct)), hint)
+    return [f.encode_name for f in msgspec.structs.fields(current)]
+
+
+def decode(data: object, *, place: str) -> Settings:
+    """Turn parsed YAML into settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
+    try:
+        return msgspec.convert(data if data is not None else {}, Settings)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        found = _UNKNOWN.search(message)
+        if found is None:
+            raise SettingsError(message, place=place, remedy="Correct the value; see docs/settings.md.") from None
+        at = found["at"] or "$"
+        keys = _known_keys(Settings, at)
+        near = difflib.get_close_matches(found["key"], keys, n=1, cutoff=0.0)
+        remedy = f"Did you mean '{near[0]}'?" if near else "Remove it."
+        section = at.removeprefix("$").removeprefix(".") or "the top level"
+        raise SettingsError(f"unknown key '{found['key']}' in {section}", place=place, remedy=remedy) from None
+
+
+def load(path: Path | str | None) -> Settings:
+    """Read a settings file; None gives the defaults."""
+    if path is None:
+        return Settings()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot be read ({error.strerror})", place=str(path), remedy="Check the path and its permissions."
+        ) from None
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise SettingsError("is not valid YAML", place=where, remedy="Correct the syntax there.") from None
+    return decode(data, place=str(path))

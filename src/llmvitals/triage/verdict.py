@@ -1,0 +1,105 @@
+"""The answer of a triage: frozen values and their JSON form (docs/design.md, section "Triage")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """What the walk concludes."""
+
+    CAUSE = "cause"
+    SHEDDING = "shedding"
+    HEALTHY = "healthy"
+    NO_TRAFFIC = "no-traffic"
+    UNDETERMINED = "undetermined"
+
+
+class State(StrEnum):
+    """The state of one check."""
+
+    FIRING = "firing"
+    CLEAR = "clear"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not-applicable"
+    SHADOWED = "shadowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One condition of a check beside what was measured. ``holds`` is None where the number is absent (``gap``)."""
+
+    signal: str
+    title: str
+    value: float | None
+    unit: str
+    limit: str
+    holds: bool | None
+    gap: str = ""
+    standing: str = "exact"
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What to change: a sentence, the setting, and its computed value where the signals give one."""
+
+    text: str
+    setting: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause that holds, with what speaks for it."""
+
+    cause: str
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    action: Action
+    runbook: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check of the walk as it came out."""
+
+    cause: str
+    state: State
+    evidence: tuple[Evidence, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the walk, in the order of the catalogue."""
+
+    step: int
+    title: str
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """Something the walk could not see: what, why, and the series that would settle it."""
+
+    what: str
+    why: str
+    series: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome for one scope. ``readings``: every signal, for charts and gauges (not part of the JSON)."""
+
+    outcome: Outcome
+    sentence: str
+    leading: Finding | None
+    contributing: tuple[Finding, ...]
+    steps: tuple[Step, ...]
+    blind: tuple[Blind, ...]
+    window: dict[str, Any] = field(default_factory=dict)
+    scope: dict[str, Any] = field(default_factory=dict)
