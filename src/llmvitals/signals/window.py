@@ -1,0 +1,59 @@
+"""Snapshots of many targets become one window per scope: what a verdict is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmvitals.series import Labels, Series, Snapshot, Window
+
+Scope = tuple[str, str]
+"""(instance, model); the model is '' for a target that never showed one."""
+
+
+def _owner(key: Series) -> Scope:
+    instance = model = ""
+    for name, value in key.labels:
+        if name == "instance":
+            instance = value
+        elif name == "model":
+            model = value
+    return instance, model
+
+
+def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope) -> Snapshot:
+    instance, model = scope
+    wanted = {scope, (instance, "")}
+    return Snapshot(
+        snapshot.t, {key: v for key, v in snapshot.samples.items() if owners[key.labels] in wanted}, snapshot.detail
+    )
+
+
+def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
+    """One window per (instance, model), in the order in which they were first seen.
+
+    A scope holds the samples with its model and those of its instance without a model (HTTP, process, GPU and the target
+    itself), which all models of the instance share. Data-parallel ranks stay inside one scope. A failed scrape belongs to
+    every model of its instance. A target that never showed a model gets the model ''.
+    """
+    owners: dict[Labels, Scope] = {}
+    pages: dict[str, list[tuple[Snapshot, bool]]] = {}  # by instance; whether it is alone on that page
+    models: dict[str, dict[str, None]] = {}
+    for snapshot in snapshots:
+        instances: dict[str, None] = {}
+        for key in snapshot.samples:
+            owner = owners.get(key.labels)
+            if owner is None:
+                owner = owners[key.labels] = _owner(key)
+            instances[owner[0]] = None
+            models.setdefault(owner[0], {})[owner[1]] = None
+        for instance in instances:
+            pages.setdefault(instance, []).append((snapshot, len(instances) == 1))
+    found: dict[Scope, Window] = {}
+    for instance, shown in pages.items():
+        named = [model for model in models[instance] if model] or [""]
+        for model in named:
+            scope = (instance, model)
+            found[scope] = Window.of(
+                page if alone and len(named) == 1 else _part(page, owners, scope) for page, alone in shown
+            )
+    return found
