@@ -1,0 +1,61 @@
+# The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types contract generate check-generated wheel bench pins clean env-run env-test
+
+RUN := .venv-run/bin
+TEST := .venv-test/bin
+off := 0 no false
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: env-run ## watch a server: ENGINE=http://host:8000[,..] (without: a simulated one), ONCE=1 ends after the verdict
+ifneq ($(filter-out $(off),$(ONCE)),)
+	@# Exit codes 1 and 2 tell scripts that a cause leads or that nothing is certain; to make both are a finished job.
+	@$(RUN)/llmvitals run $(if $(ENGINE),--engine '$(ENGINE)') --once $(ARGS) || test $$? -le 2
+else
+	@$(RUN)/llmvitals run $(if $(ENGINE),--engine '$(ENGINE)') $(ARGS)
+endif
+
+test: ## build the wheel and run every test on it: ARGS='-k name' narrows it down
+	@scripts/test.sh $(ARGS)
+
+lint: env-test ## ruff: rules and format
+	$(TEST)/ruff check .
+	$(TEST)/ruff format --check .
+
+format: env-test ## ruff: mend what can be mended
+	$(TEST)/ruff check --fix .
+	$(TEST)/ruff format .
+
+types: env-test ## mypy --strict
+	$(TEST)/mypy --strict
+
+contract: env-test ## imports run down the floors only
+	PYTHONPATH=src $(TEST)/lint-imports
+
+generate: env-run ## write dashboards/ and alerts/ anew
+	$(RUN)/llmvitals generate
+
+check-generated: env-run ## fail when dashboards/ or alerts/ are not what the code makes
+	$(RUN)/llmvitals generate --check
+
+wheel: env-test ## build the wheel into dist/
+	@scripts/wheel.sh dist
+
+bench: env-run ## measure: ONLY=name for one, SHORT=1 for a quick look
+	$(RUN)/python -m bench $(if $(ONLY),--only '$(ONLY)') $(if $(filter-out $(off),$(SHORT)),--short) $(ARGS)
+
+pins: ## write requirements/*.txt anew (needs uv)
+	@scripts/pins.sh
+
+clean: ## remove what these targets made
+	rm -rf .venv-run .venv-test build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+env-run:
+	@scripts/venv.sh .venv-run requirements/run.txt requirements/build.txt
+	@scripts/editable.sh .venv-run
+
+env-test:
+	@scripts/venv.sh .venv-test requirements/run.txt requirements/build.txt requirements/test.txt
