@@ -37,7 +37,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of full recordings (LLMVITALS_SHARED, default ../shared); tests that need it skip where it is absent."""
+    """The folder of full recordings (LLMVITALS_SHARED, default ../shared); where it is absent the test is skipped."""
     folder = Path(os.environ.get("LLMVITALS_SHARED") or ROOT.parent / "shared")
     if not (folder / "captures").is_dir():
         pytest.skip(f"no recordings at {folder} (LLMVITALS_SHARED)")
