@@ -1,6 +1,6 @@
 # Sourced by the scripts here: how they speak, and the only place that runs apt-get.
 
-say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+say() { printf '==> %s\n' "$*" >&2; }
 
 die() { # what is wrong, then one line per remedy
     printf 'error: %s\n' "$1" >&2
