@@ -1,0 +1,187 @@
+"""Recordings: a folder with ``capture.json`` and the pages as received.
+
+Format 1: ``{"format": 1, "targets": [{"name", "kind", "scrapes": [{"t", "file", "took", "status"}]}]}``. ``t`` is the unix
+time at which the page had arrived, ``took`` the seconds the target needed; a scrape without an answer has no file and
+may carry ``error``. Pages may be gzip-compressed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import msgspec
+
+from llmvitals.errors import CaptureError
+from llmvitals.sources import Observed
+from llmvitals.sources.join import Engine, observed
+from llmvitals.telemetry.ingest import KINDS, RawPage
+
+INDEX = "capture.json"
+FORMAT = 1
+MAX_PAGE_BYTES = 64 * 1024 * 1024
+"""A page larger than this after decompression is no metrics page: it protects against a decompression bomb."""
+
+
+class Scrape(msgspec.Struct, frozen=True):
+    """One attempt at one target; ``file`` is None when no answer came."""
+
+    t: float
+    file: str | None = None
+    took: float | None = None
+    status: int | None = None
+    error: str = ""
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """All scrapes of one target."""
+
+    name: str
+    scrapes: tuple[Scrape, ...]
+    kind: str = "auto"
+
+
+class Index(msgspec.Struct, frozen=True):
+    """The content of ``capture.json``."""
+
+    format: int
+    targets: tuple[Recorded, ...] = ()
+
+
+class Pages(Sequence[RawPage]):
+    """The pages of one target, read from the disk one by one: a day's recording does not fit into memory."""
+
+    def __init__(self, folder: Path, scrapes: tuple[Scrape, ...]) -> None:
+        self._folder = folder
+        self._scrapes = scrapes
+
+    def __len__(self) -> int:
+        return len(self._scrapes)
+
+    @overload
+    def __getitem__(self, at: int) -> RawPage: ...
+    @overload
+    def __getitem__(self, at: slice) -> Pages: ...
+    def __getitem__(self, at: int | slice) -> RawPage | Pages:
+        if isinstance(at, slice):
+            return Pages(self._folder, self._scrapes[at])
+        scrape = self._scrapes[at]
+        body = None if scrape.file is None else read_page(self._folder / scrape.file)
+        return RawPage(scrape.t, scrape.took or 0.0, scrape.status or 0, body, scrape.error)
+
+
+@dataclass(frozen=True, slots=True)
+class RawTarget:
+    """One recorded target with its pages as received, in order of time."""
+
+    name: str
+    kind: str
+    pages: Pages
+
+
+def read_page(path: Path) -> bytes:
+    """The bytes of a page file, decompressed when it is gzip. Raises :class:`CaptureError`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CaptureError(
+            f"cannot be read ({error.strerror})", place=str(path), remedy="Check the path and its permissions."
+        ) from None
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        inflater = zlib.decompressobj(wbits=31)
+        page = inflater.decompress(data, MAX_PAGE_BYTES)
+    except zlib.error:
+        raise _damaged(path) from None
+    if inflater.unconsumed_tail:
+        raise CaptureError("is larger than a metrics page can be", place=str(path), remedy="Take it out.")
+    if not inflater.eof:
+        raise _damaged(path)
+    return page
+
+
+def _damaged(path: Path) -> CaptureError:
+    return CaptureError("is damaged gzip data", place=str(path), remedy="Copy or record it again.")
+
+
+def raw(path: Path | str) -> tuple[RawTarget, ...]:
+    """The recorded targets with their pages, for a replay. Raises :class:`CaptureError`, also for a missing page."""
+    given = Path(path)
+    folder = given.parent if given.name == INDEX else given
+    index = _index(folder)
+    _check(index, folder)
+    return tuple(
+        RawTarget(target.name, target.kind, Pages(folder, tuple(sorted(target.scrapes, key=lambda s: s.t))))
+        for target in index.targets
+    )
+
+
+def read_capture(path: Path | str) -> tuple[Observed, ...]:
+    """A recording as canonical snapshots, GPU targets joined to the engine. Raises :class:`CaptureError`."""
+    return observed([(Engine(t.name, t.kind), t.pages) for t in raw(path)])
+
+
+def _index(folder: Path) -> Index:
+    place = folder / INDEX
+    try:
+        text = place.read_bytes()
+    except FileNotFoundError:
+        raise CaptureError(
+            f"has no {INDEX}" if folder.is_dir() else "does not exist",
+            place=str(folder),
+            remedy="Name a folder that 'llmvitals capture' wrote.",
+        ) from None
+    except OSError as error:
+        raise CaptureError(
+            f"cannot be read ({error.strerror})", place=str(place), remedy="Check the path and its permissions."
+        ) from None
+    try:
+        return msgspec.json.decode(text, type=Index)
+    except msgspec.DecodeError as error:  # its subclass ValidationError says where in the document
+        raise CaptureError(
+            f"is not a capture index ({error})", place=str(place), remedy="Restore it, or record again."
+        ) from None
+
+
+def _check(index: Index, folder: Path) -> None:
+    place = str(folder / INDEX)
+    if index.format != FORMAT:
+        raise CaptureError(
+            f"has format {index.format}", place=place, remedy=f"This version reads format {FORMAT}; upgrade llmvitals."
+        )
+    if not any(target.scrapes for target in index.targets):
+        raise CaptureError("holds no scrapes", place=place, remedy="Record again, for longer.")
+    names = [target.name for target in index.targets]
+    for name in names:
+        if names.count(name) > 1:
+            raise CaptureError(f"has two targets named '{name}'", place=place, remedy="Give each its own name.")
+    root = folder.resolve()
+    for target in index.targets:
+        if target.kind not in KINDS:
+            near = difflib.get_close_matches(target.kind, sorted(KINDS), n=1, cutoff=0.0)
+            raise CaptureError(
+                f"target '{target.name}' has the unknown kind '{target.kind}'",
+                place=place,
+                remedy=f"Did you mean '{near[0]}'?" if near else "Use 'auto'.",
+            )
+        for scrape in target.scrapes:
+            if scrape.file is not None:
+                _check_file(root, scrape.file, place)
+
+
+def _check_file(root: Path, file: str, place: str) -> None:
+    page = (root / file).resolve()
+    if not page.is_relative_to(root):
+        raise CaptureError(f"points outside its folder ('{file}')", place=place, remedy="Do not trust this recording.")
+    if not page.is_file():
+        raise CaptureError(
+            "is missing",
+            place=str(root / file),
+            remedy=f"Restore it, or take its scrape out of {INDEX}.",
+        )

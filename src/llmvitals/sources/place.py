@@ -1,0 +1,46 @@
+"""What a person types as a target, and what is asked for it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+from llmvitals.errors import SettingsError
+
+_BARE = re.compile(r"^[A-Za-z0-9._-]+:\d{1,5}(/|$)|^\[[0-9A-Fa-f:]+\]:\d{1,5}(/|$)")
+
+
+def is_url(text: str) -> bool:
+    """Whether a target is meant as a URL: with a scheme, or ``host:port``."""
+    return "://" in text or _BARE.match(text) is not None
+
+
+def base_url(text: str) -> str:
+    """The URL with its scheme, without a slash at the end. Raises :class:`SettingsError` when it is none."""
+    url = text.strip()
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # urlsplit reads the port late
+        known = False
+    if not known:
+        raise SettingsError("is not a URL", place=text, remedy="Write it like http://host:8000.")
+    return urlunsplit(parts).rstrip("/")
+
+
+def metrics_url(text: str) -> str:
+    """Where the metrics page is: the URL as given, or its ``/metrics`` when it has no path. Raises ``SettingsError``."""
+    url = base_url(text)
+    return f"{url}/metrics" if urlsplit(url).path in {"", "/"} else url
+
+
+def name_of(text: str) -> str:
+    """The instance name of a target that was given none: its host and port, as Prometheus names it."""
+    parts = urlsplit(base_url(text))
+    return parts.netloc.rpartition("@")[2]
+
+
+def without_secrets(url: str) -> str:
+    """The URL as it may be shown: without user, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,92 @@
+"""Writing recordings so that an interruption at any moment loses at most the page under way."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from llmvitals.errors import CaptureError
+from llmvitals.sources.capture import FORMAT, INDEX, Index, Recorded, Scrape
+from llmvitals.telemetry.ingest import RawPage
+
+SAVE_SECONDS = 10.0
+"""The index is rewritten when the newest page is this much newer than at the last time; a kill loses no more."""
+
+
+class Recorder:
+    """Appends pages to a folder. A context manager: leaving it, by Ctrl-C too, writes the index.
+
+    Raises :class:`CaptureError` when the folder already holds a recording or cannot be written.
+    """
+
+    def __init__(self, folder: Path | str, targets: Iterable[tuple[str, str]]) -> None:
+        self._folder = Path(folder)
+        self._targets = {name: kind for name, kind in targets}
+        self._scrapes: dict[str, list[Scrape]] = {name: [] for name in self._targets}
+        self._numbers = {name: number for number, name in enumerate(self._targets)}
+        self._saved: float | None = None
+        if (self._folder / INDEX).exists():
+            raise CaptureError(
+                "already holds a recording", place=str(self._folder), remedy="Choose another folder with -o."
+            )
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    @property
+    def pages(self) -> int:
+        """How many scrapes were recorded, failed ones included."""
+        return sum(len(scrapes) for scrapes in self._scrapes.values())
+
+    def add(self, name: str, page: RawPage) -> None:
+        """Write one page of the target ``name``; a failed scrape (no body) is recorded without a file."""
+        scrapes = self._scrapes[name]
+        file = None
+        if page.body is not None:
+            file = f"{self._numbers[name]}-{len(scrapes):05d}.prom.gz"
+            self._write(file, gzip.compress(page.body, mtime=0))
+        scrapes.append(Scrape(page.t, file, page.took, page.status, page.error))
+        if self._saved is None or page.t - self._saved >= SAVE_SECONDS:
+            self.save()
+            self._saved = page.t
+
+    def save(self) -> None:
+        """Write the index in one step: readers see the old one or the new one, never half of it."""
+        targets = tuple(Recorded(name, tuple(self._scrapes[name]), kind) for name, kind in self._targets.items())
+        self._write(INDEX, msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets)), indent=1))
+
+    def _write(self, name: str, data: bytes) -> None:
+        part = self._folder / f"{name}.part"
+        try:
+            part.write_bytes(data)
+            part.replace(self._folder / name)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> CaptureError:
+        return CaptureError(
+            f"cannot be written ({error.strerror})", place=str(self._folder), remedy="Choose another folder with -o."
+        )
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.pages:
+            self.save()
+
+
+def write_capture(folder: Path | str, targets: Iterable[tuple[str, str, Iterable[RawPage]]]) -> None:
+    """Write a whole recording from (name, kind, pages). Raises :class:`CaptureError`."""
+    listed = [(name, kind, pages) for name, kind, pages in targets]
+    with Recorder(folder, [(name, kind) for name, kind, _ in listed]) as recorder:
+        for name, _, pages in listed:
+            for page in pages:
+                recorder.add(name, page)
