@@ -18,7 +18,7 @@ HEAVY = ("streamlit", "grafanalib", "opentelemetry", "pandas", "numpy")
 def lint(config: Path, source: Path) -> subprocess.CompletedProcess[str]:
     """Run the import contract on a source tree."""
     return subprocess.run(
-        [str(Path(sys.executable).with_name("lint-imports")), "--config", str(config), "--no-cache"],
+        [str(Path(sys.executable).with_name("lint-imports")), str(config), "--no-cache"],
         env={**os.environ, "PYTHONPATH": str(source)},
         cwd=config.parent,
         capture_output=True,
