@@ -7,7 +7,10 @@ milliseconds, as in Prometheus; values are IEEE floats, so NaN and infinities fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+
+from llmvitals.signals.algebra import Op
 
 NAN = math.nan
 EXTRAPOLATION_LIMIT = 1.1
@@ -24,6 +27,14 @@ def divide(part: float, whole: float) -> float:
     return part / whole
 
 
+OPERATORS: dict[Op, Callable[[float, float], float]] = {
+    Op.ADD: operator.add,
+    Op.SUB: operator.sub,
+    Op.MUL: operator.mul,
+    Op.DIV: divide,
+}
+
+
 def increase(points: Points, start: int, end: int) -> float:
     """Growth of one counter over [start, end] as ``increase()`` gives it; needs two points or more.
 
@@ -31,12 +42,27 @@ def increase(points: Points, start: int, end: int) -> float:
     to the range's edges: wholly where an edge is nearer than 1.1 mean sample distances, else by half a distance, and
     at the start never to before the moment at which the counter would have been 0.
     """
-    (first_t, first), (last_t, last) = points[0], points[-1]
-    growth, before = last - first, 0.0
+    growth = _growth(points)
+    return growth * _extension(points, start, end, growth)
+
+
+def rate(points: Points, start: int, end: int) -> float:
+    """:func:`increase` per second of the range, as ``rate()`` gives it."""
+    growth = _growth(points)
+    return growth * divide(_extension(points, start, end, growth), (end - start) / 1000)
+
+
+def _growth(points: Points) -> float:
+    growth, before = points[-1][1] - points[0][1], 0.0
     for _, value in points:
         if value < before:
             growth += before
         before = value
+    return growth
+
+
+def _extension(points: Points, start: int, end: int, growth: float) -> float:
+    (first_t, first), (last_t, _) = points[0], points[-1]
     sampled = (last_t - first_t) / 1000
     step = sampled / (len(points) - 1)
     to_start, to_end = (first_t - start) / 1000, (end - last_t) / 1000
@@ -44,7 +70,7 @@ def increase(points: Points, start: int, end: int) -> float:
         to_start = min(to_start, sampled * (first / growth))
     limit = step * EXTRAPOLATION_LIMIT
     covered = sampled + sum(edge if edge < limit else step / 2 for edge in (to_start, to_end))
-    return growth * divide(covered, sampled)
+    return divide(covered, sampled)
 
 
 def largest(values: Sequence[float]) -> float:

@@ -53,12 +53,6 @@ _STAT: dict[Stat, Callable[[Values, float], float]] = {
     Stat.AVG: lambda values, _: arithmetic.average(values),
     Stat.QUANTILE: lambda values, q: arithmetic.quantile(q, values),
 }
-_OP: dict[Op, Callable[[float, float], float]] = {
-    Op.ADD: lambda a, b: a + b,
-    Op.SUB: lambda a, b: a - b,
-    Op.MUL: lambda a, b: a * b,
-    Op.DIV: arithmetic.divide,
-}
 _FLIPPED = {Standing.LOWER: Standing.UPPER, Standing.UPPER: Standing.LOWER}
 
 
@@ -76,10 +70,7 @@ def evaluate(expr: Expr, window: Window) -> Reading:
             return _leaf(window, name, match, sum, lambda p: arithmetic.increase(p, start, end), least=2)
         case Rate(name, match):
             start, end = _range(window)
-            span = (end - start) / 1000
-            return _leaf(
-                window, name, match, sum, lambda p: arithmetic.divide(arithmetic.increase(p, start, end), span), least=2
-            )
+            return _leaf(window, name, match, sum, lambda p: arithmetic.rate(p, start, end), least=2)
         case Slope(name, match):
             return _leaf(window, name, match, sum, arithmetic.slope, least=2)
         case Quantile(q, family):
@@ -178,7 +169,7 @@ def _binary(op: Op, left: Reading, right: Reading) -> Reading:
         return Reading(None, right.gap)
     if op is Op.DIV and not right.value > 0:
         return Reading(None, Gap(GapKind.NO_TRAFFIC, "nothing happened that it could be divided by"))
-    value = _OP[op](left.value, right.value)
+    value = arithmetic.OPERATORS[op](left.value, right.value)
     if math.isnan(value):
         return _number(value, "")
     note = "; ".join(dict.fromkeys(n for n in (left.note, right.note) if n))

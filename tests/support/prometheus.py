@@ -1,0 +1,235 @@
+"""Real Prometheus and Alertmanager processes for tests: started on free loopback ports, ended by their own handle."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import pytest
+import yaml
+
+from llmvitals.series import Series, Snapshot
+
+START_SECONDS = 30.0
+T = TypeVar("T")
+
+
+def binary(name: str) -> str:
+    """The program's path; skips the test where it is not installed."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def free_port() -> int:
+    """A TCP port that was free on loopback a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(probe: Callable[[], T], what: str, seconds: float = START_SECONDS) -> T:
+    """Poll until ``probe`` gives something true; fails naming ``what``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not happen within {seconds:g} s")
+        time.sleep(0.05)
+
+
+def fetch(url: str) -> bytes | None:
+    """The body of a successful GET, else None."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bytes(answer.read())
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+
+
+def openmetrics(points: Mapping[Series, Iterable[tuple[int, float]]]) -> str:
+    """Samples as OpenMetrics text; times in whole milliseconds.
+
+    The parser cuts a timestamp down to milliseconds after a multiplication of floats, so half a millisecond is added to
+    stay clear of the edge.
+    """
+    lines: list[str] = []
+    for key, samples in sorted(points.items(), key=lambda item: item[0]):
+        labels = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in key.labels)
+        lines += [f"{key.name}{{{labels}}} {_value(v)} {t // 1000}.{t % 1000:03d}5" for t, v in samples]
+    return "\n".join([*lines, "# EOF\n"])
+
+
+def points_of(snapshots: Iterable[Snapshot]) -> dict[Series, list[tuple[int, float]]]:
+    """Snapshots turned on their side: every series with its samples, times in milliseconds."""
+    points: dict[Series, list[tuple[int, float]]] = {}
+    for snapshot in snapshots:
+        for key, value in snapshot.samples.items():
+            points.setdefault(key, []).append((round(snapshot.t * 1000), value))
+    return points
+
+
+def _value(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return ("+Inf" if value > 0 else "-Inf") if math.isinf(value) else repr(float(value))
+
+
+def load_blocks(text: str, data: Path) -> None:
+    """Write OpenMetrics text into a Prometheus data folder as blocks."""
+    data.mkdir(parents=True, exist_ok=True)
+    source = data.parent / f"{data.name}.om"
+    source.write_text(text, encoding="utf-8")
+    command = [binary("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(source), str(data)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+
+
+class Service:
+    """A child process with an HTTP address. ``args`` may use the port that was chosen."""
+
+    def __init__(self, folder: Path, ready: str) -> None:
+        self.folder, self._ready, self.port = folder, ready, free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def url(self) -> str:
+        """Its base address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        """The command line that starts it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        log = self.folder / "log"
+        with log.open("wb") as sink:
+            self._process = subprocess.Popen(self.command(), stdout=sink, stderr=subprocess.STDOUT, cwd=self.folder)
+
+        def ready() -> bool:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                pytest.fail(f"{self.command()[0]} ended at once:\n{log.read_text(errors='replace')[-3000:]}")
+            return fetch(self.url + self._ready) is not None
+
+        try:
+            wait_for(ready, f"readiness of {self.command()[0]}")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout=10)
+        self._process = None
+
+
+class PrometheusServer(Service):
+    """A Prometheus over ``folder/data`` (filled with :func:`load_blocks` first), with rules, scrapes, an Alertmanager.
+
+    ``scrape``: job name to ``host:port``; ``interval``: of scrapes and rules alike.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rules: Sequence[Path] = (),
+        scrape: Mapping[str, str] | None = None,
+        alertmanager: str = "",
+        interval: str = "1s",
+        honor_labels: bool = True,
+        flags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(folder, "/-/ready")
+        self._flags = tuple(flags)
+        config: dict[str, Any] = {
+            "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
+            "rule_files": [str(path) for path in rules],
+            "scrape_configs": [
+                {"job_name": job, "honor_labels": honor_labels, "static_configs": [{"targets": [address]}]}
+                for job, address in (scrape or {}).items()
+            ],
+        }
+        if alertmanager:
+            config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def command(self) -> list[str]:
+        return [
+            binary("prometheus"),
+            f"--config.file={self.folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={self.folder / 'data'}",
+            "--storage.tsdb.retention.time=100y",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            "--log.level=warn",
+            *self._flags,
+        ]
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """The ``data`` of an API answer; raises where Prometheus answers with an error."""
+        url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{error.code} for {parameters}: {error.read().decode(errors='replace')}") from None
+
+    def query(self, expression: str, at: float | None = None) -> list[tuple[dict[str, str], float]]:
+        """An instant query: (labels, value) of each result; a scalar has no labels. ``at``: unix seconds or now."""
+        moment = {} if at is None else {"time": f"{at:.3f}"}
+        data = self.get("query", query=expression, **moment)
+        if data["resultType"] == "scalar":
+            return [({}, float(data["result"][1]))]
+        return [(item["metric"], float(item["value"][1])) for item in data["result"]]
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Pending and firing alerts."""
+        return list(self.get("alerts")["alerts"])
+
+
+class AlertmanagerServer(Service):
+    """An Alertmanager with the given configuration file."""
+
+    def __init__(self, folder: Path, config: Path) -> None:
+        super().__init__(folder, "/-/ready")
+        self._config = config
+
+    def command(self) -> list[str]:
+        return [
+            binary("prometheus-alertmanager"),
+            f"--config.file={self._config}",
+            f"--storage.path={self.folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            "--cluster.listen-address=",
+            "--log.level=warn",
+        ]
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Every alert it holds, with ``status.state`` and ``status.inhibitedBy``."""
+        body = fetch(f"{self.url}/api/v2/alerts")
+        return [] if body is None else list(json.loads(body))
