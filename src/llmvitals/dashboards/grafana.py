@@ -1,0 +1,266 @@
+"""Draws the boards of ``layout.py`` as Grafana JSON. Pure: the same settings give the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from llmvitals.dashboards.layout import BOARDS, GREY, SELECTOR, Board, Kind, Limit, Panel, Query
+from llmvitals.dashboards.panels import LINES, STATES, TILES, Threshold, Variable, core, today
+from llmvitals.settings import Settings
+from llmvitals.signals.algebra import Quantile
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.signals.promql import to_promql
+
+WINDOW = "$__rate_interval"
+"""Grafana's own window: never under four scrapes of the data source, and it grows with the time range."""
+
+_COLUMNS = 24
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
+_APP = core.DashboardLink(type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=False)
+_OF_VALUE = {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}", "targetBlank": True}
+_VARIABLES = (
+    Variable(
+        name="datasource",
+        label="Data source",
+        description="The Prometheus (or compatible) that scrapes the llmvitals exporter.",
+        type="datasource",
+        query="prometheus",
+    ),
+    Variable(
+        name="instance",
+        label="Instance",
+        description="The target, by its name in the exporter's settings.",
+        type="query",
+        query="label_values(llm_target_up, instance)",
+        source=_SOURCE,
+    ),
+    Variable(
+        name="model",
+        label="Model",
+        description="Models that the chosen instances serve.",
+        type="query",
+        query='label_values(llm_requests_running{instance=~"$instance"}, model)',
+        source=_SOURCE,
+    ),
+    Variable(
+        name="app_url",
+        label="Triage app",
+        description="Where the triage app runs; panels link to it.",
+        type="textbox",
+        query="http://localhost:8501",
+    ),
+    Variable(
+        name="runbook_url",
+        label="Runbooks",
+        description="Where the runbooks are read; panels link to the page of each cause.",
+        type="textbox",
+        query="https://llmvitals.readthedocs.io/en/latest/runbooks",
+    ),
+)
+
+
+def files(settings: Settings | None = None) -> dict[str, str]:
+    """Every generated file of ``dashboards/``: path below it to text. Limits and descriptions follow ``settings``."""
+    chosen = Settings() if settings is None else settings
+    return {b.file: json.dumps(today(_board(b, chosen)), indent=2, sort_keys=True) + "\n" for b in BOARDS}
+
+
+def promql(query: Query) -> str:
+    """What a query asks: its own PromQL, a signal's, or the exporter's gauge where the algebra cannot say the signal.
+
+    A quantile of an empty histogram is NaN in Prometheus; the comparison drops it, so the panel says why it is empty.
+    """
+    if query.promql:
+        return query.promql
+    expr = BY_ID[query.signal].expr
+    if expr is None:
+        together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
+        return f"{together} by ({', '.join(query.by)}) (llm_{query.signal}{{{SELECTOR}}})"
+    text = to_promql(expr, window=WINDOW, by=query.by, selector=SELECTOR)
+    return f"{text} >= 0" if isinstance(expr, Quantile) else text
+
+
+def limits(panel: Panel, settings: Settings) -> tuple[tuple[float, str], ...]:
+    """The lines of a panel as number and colour, in rising order."""
+    return tuple(sorted(pair for limit in panel.limits for pair in _numbers(limit, settings)))
+
+
+def _numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
+    value = attrgetter(limit.setting)(settings)
+    for number in value if isinstance(value, tuple) else (value,):
+        yield number, limit.color
+
+
+def _board(board: Board, settings: Settings) -> core.Dashboard:
+    return core.Dashboard(
+        title=board.title,
+        uid=board.uid,
+        description=board.description,
+        tags=["llmvitals", "llm"],
+        schemaVersion=_SCHEMA_VERSION,
+        graphTooltip=1,
+        refresh="30s",
+        timezone="browser",
+        time=core.Time("now-30m", "now"),
+        timePicker=core.TimePicker(["30s", "1m", "5m", "15m"], None),
+        annotations=core.Annotations([_restarts()]),
+        links=[_APP],
+        templating=core.Templating(list(_VARIABLES)),
+        panels=list(_placed(board, settings)),
+    )
+
+
+def _restarts() -> dict[str, Any]:
+    return {
+        "name": "Engine restarts",
+        "datasource": _SOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": GREY,
+        "expr": f"changes(llm_process_start_time_seconds{{{SELECTOR}}}[{WINDOW}]) > 0",
+        "titleFormat": "restart of {{instance}}",
+    }
+
+
+def _placed(board: Board, settings: Settings) -> Iterator[Any]:
+    """Panels from left to right and top to bottom, each row's heading above them."""
+    number, top = 0, 0
+    for row in board.rows:
+        if row.title:
+            number += 1
+            yield core.RowPanel(id=number, title=row.title, gridPos=core.GridPos(h=1, w=_COLUMNS, x=0, y=top))
+            top += 1
+        left = tallest = 0
+        for panel in row.panels:
+            if left + panel.width > _COLUMNS:
+                top, left, tallest = top + tallest, 0, 0
+            number += 1
+            yield _drawn(panel, number, core.GridPos(h=panel.height, w=panel.width, x=left, y=top), settings)
+            left, tallest = left + panel.width, max(tallest, panel.height)
+        top += tallest
+
+
+def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -> core.Panel:
+    common = {
+        "id": number,
+        "gridPos": place,
+        "title": panel.title,
+        "description": panel.description.format(slo=settings.slo, thresholds=settings.thresholds),
+        "dataSource": _SOURCE,
+        "maxDataPoints": None,  # one point per pixel
+        "targets": [_target(panel, query, at) for at, query in enumerate(panel.queries)],
+        "links": [_APP, *map(_runbook, panel.causes)],
+        "thresholds": [Threshold(GREY), *(Threshold(color, value) for value, color in limits(panel, settings))],
+        "overrides": [*_overrides(panel), *_named(panel)],
+    }
+    return _DRAW[panel.kind](panel, common)
+
+
+def _tiles(panel: Panel, common: dict[str, Any]) -> core.Panel:
+    return core.Stat(
+        **common,
+        noValue=panel.empty,
+        format=panel.unit,
+        color={"mode": "fixed", "fixedColor": GREY},
+        colorMode="background",
+        graphMode="none",
+        reduceCalc="lastNotNull",
+        textMode="name" if panel.by_name else "value_and_name",
+        extraJson={"options": TILES, "fieldConfig": {"defaults": {"links": [_OF_VALUE] if panel.links_cause else []}}},
+    )
+
+
+def _states(panel: Panel, common: dict[str, Any]) -> core.Panel:
+    return core.StateTimeline(
+        **common,
+        mappings=_mappings(panel.queries[0].names),
+        showValue="never",
+        extraJson={"options": STATES, "fieldConfig": {"defaults": {"noValue": panel.empty, "unit": panel.unit}}},
+    )
+
+
+def _lines(panel: Panel, common: dict[str, Any]) -> core.Panel:
+    stacked = panel.kind is Kind.STACK
+    return core.TimeSeries(
+        **common,
+        unit=panel.unit,
+        colorMode="fixed",
+        lineWidth=2,
+        fillOpacity=70 if stacked else 0,
+        stacking={"mode": "normal" if stacked else "none", "group": "A"},
+        showPoints="never",
+        thresholdsStyleMode="dashed" if panel.limits else "off",
+        tooltipMode="multi",
+        tooltipSort="desc",
+        legendCalcs=["lastNotNull"],
+        valueMin=0,
+        valueMax=panel.top,
+        extraJson={"options": LINES, "fieldConfig": {"defaults": {"noValue": panel.empty}}},
+    )
+
+
+_DRAW = {Kind.STAT: _tiles, Kind.TIMELINE: _states, Kind.LINES: _lines, Kind.STACK: _lines}
+
+
+def _target(panel: Panel, query: Query, at: int) -> core.Target:
+    labels = "".join(f" {{{{{label}}}}}" for label in query.by)
+    return core.Target(
+        refId=_ref(at),
+        expr=promql(query),
+        legendFormat=query.legend + labels,
+        instant=panel.kind is Kind.STAT,
+        datasource=_SOURCE,
+    )
+
+
+def _ref(at: int) -> str:
+    return "ABCDEFGH"[at]
+
+
+def _overrides(panel: Panel) -> Iterator[dict[str, Any]]:
+    """What sets one query apart from its panel: its hue, its dash, its own unit on the right axis, its words."""
+    for at, query in enumerate(panel.queries):
+        lone = panel.kind is Kind.LINES and len(panel.queries) == 1
+        properties: list[dict[str, Any]] = [
+            {"id": "color", "value": {"mode": "shades" if lone else "fixed", "fixedColor": query.color}}
+        ]
+        if query.dashed:
+            properties.append({"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [10, 6]}})
+        if query.unit:
+            properties += [
+                {"id": "unit", "value": query.unit},
+                {"id": "custom.axisPlacement", "value": "right"},
+                {"id": "custom.thresholdsStyle", "value": {"mode": "off"}},  # else the line is drawn on both axes
+            ]
+        if query.names and panel.kind is Kind.STAT:
+            properties.append({"id": "mappings", "value": _mappings(query.names)})
+        yield {"matcher": {"id": "byFrameRefID", "options": _ref(at)}, "properties": properties}
+
+
+def _named(panel: Panel) -> Iterator[dict[str, Any]]:
+    for name, color in panel.names:
+        yield {
+            "matcher": {"id": "byRegexp", "options": f"^{name} .*"},
+            "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}],
+        }
+
+
+def _mappings(names: tuple[tuple[int, str, str], ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "value",
+            "options": {
+                str(value): {"text": text, "color": color, "index": at} for at, (value, text, color) in enumerate(names)
+            },
+        }
+    ]
+
+
+def _runbook(cause: str) -> core.DashboardLink:
+    return core.DashboardLink(
+        type="link", title=f"Runbook: {cause}", uri=f"${{runbook_url}}/{cause}", targetBlank=True, keepTime=False
+    )
