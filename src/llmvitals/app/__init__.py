@@ -1,0 +1,1 @@
+"""What the pages in ``app/`` show: answers of a source, choices, and runbooks. The pages only lay it out."""

@@ -1,0 +1,71 @@
+"""What a person or a link may choose: the settings file, a source, a scope, a moment. Wrong input is one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from llmvitals.errors import SettingsError
+from llmvitals.settings import Settings, Source
+
+SETTINGS_VARIABLE = "LLMVITALS_SETTINGS"
+_FLAG = "--settings"
+
+
+def settings_path(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """The settings file: ``--settings PATH`` or ``--settings=PATH``, else what LLMVITALS_SETTINGS says, else None."""
+    for i, argument in enumerate(arguments):
+        if argument == _FLAG and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(f"{_FLAG}="):
+            return argument.removeprefix(f"{_FLAG}=")
+    return environment.get(SETTINGS_VARIABLE) or None
+
+
+def is_loopback(address: str | None) -> bool:
+    """Whether a server bound to ``address`` is reached from this machine alone. Unset means every interface: no."""
+    if not address:
+        return False
+    try:
+        return ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def named(settings: Settings, name: str) -> Source | None:
+    """The source of that name; the first one for an empty name; None where there is none."""
+    if not name:
+        return settings.sources[0] if settings.sources else None
+    return next((source for source in settings.sources if source.name == name), None)
+
+
+def entered(url: str, kind: str) -> Source:
+    """A source typed in by hand. Raises :class:`SettingsError` for anything but an http(s) URL with a host."""
+    text = url.strip()
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError("is not a URL", place=text or "the URL field", remedy="Write it as http://host:9464.")
+    return Source(name=text, url=text, kind=kind)
+
+
+def moment(text: str) -> float | None:
+    """A moment as unix seconds: None for an empty text or ``now``; else unix seconds or ISO 8601 (UTC by default).
+
+    Raises :class:`SettingsError` for anything else.
+    """
+    cleaned = text.strip().removesuffix("UTC").strip()
+    if cleaned.lower() in ("", "now"):
+        return None
+    try:
+        return float(cleaned)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(cleaned)
+    except ValueError:
+        raise SettingsError(
+            "is not a moment", place=f"time '{text}'", remedy="Write 'now', or UTC as 2026-10-29 14:03:22."
+        ) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,97 @@
+"""What a small chart of one piece of evidence draws: points in display units, the limit, and the side that breaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.history import VITALS, Trace
+from llmvitals.triage.units import scale, with_unit
+from llmvitals.triage.verdict import Evidence, Verdict
+from llmvitals.triage.view import Row, row, vital_row
+
+ROOM = 1.15
+"""Space beyond the largest number, so that neither a line nor a limit's label touches the edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """``points``: (milliseconds since 1970, value in ``unit``), None where the number was absent.
+
+    ``bound`` is the limit in ``unit``, None where the condition has no number; from there to ``breach_end`` it holds
+    (None where the direction is not known). ``low``, ``high``: the axis' ends; ``moves``: there is a line to draw.
+    """
+
+    row: Row
+    unit: str
+    points: tuple[tuple[float, float | None], ...]
+    bound: float | None
+    bound_text: str
+    breach_end: float | None
+    low: float
+    high: float
+    moves: bool
+
+
+def leading_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
+    """What speaks for the leading cause, one chart per signal, in the order of the check."""
+    evidence = verdict.leading.evidence if verdict.leading else ()
+    once = {e.signal: e for e in reversed(evidence)}
+    return tuple(_chart(row(e), e, traces.get(e.signal), verdict) for e in evidence if once[e.signal] is e)
+
+
+def vital_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
+    """The vital signs that do not already speak for the leading cause, as far as the source keeps a line of them."""
+    shown = {e.signal for e in verdict.leading.evidence} if verdict.leading else set()
+    found = []
+    for vital in VITALS:
+        trace = traces.get(vital.signal)
+        if trace is not None and vital.signal not in shown:
+            evidence = _vital(vital.signal, trace)
+            found.append(_chart(vital_row(evidence), evidence, trace, verdict))
+    return tuple(found)
+
+
+def _vital(signal: str, trace: Trace) -> Evidence:
+    known = BY_ID.get(signal)
+    title, unit = (known.title, known.unit) if known else (signal, "")
+    value = trace.values[-1] if trace.values else None
+    limit = "" if trace.bound is None else f"> {with_unit(trace.bound, unit)}"
+    holds = None if value is None or trace.bound is None else value > trace.bound
+    gap = "" if value is not None else "no number in the newest window"
+    return Evidence(signal, title, value, unit, limit, holds, gap, bound=trace.bound)
+
+
+def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Verdict) -> Chart:
+    times, values = (trace.times, trace.values) if trace and trace.times else _newest(evidence, verdict.window)
+    known = [v for v in (*values, evidence.bound) if v is not None and math.isfinite(v)]
+    shown = scale(evidence.unit, max(map(abs, known), default=0.0))
+    low = min(known, default=0.0) * shown.factor * ROOM
+    high = max(known, default=0.0) * shown.factor * ROOM
+    low, high = min(low, 0.0), max(high, 0.0) or 1.0
+    ends = {">": high, "≥": high, "<": low, "≤": low}
+    bound = _scaled(evidence.bound, shown.factor)
+    return Chart(
+        row=shown_row,
+        unit=shown.unit,
+        points=tuple((t * 1000.0, _scaled(v, shown.factor)) for t, v in zip(times, values, strict=True)),
+        bound=bound,
+        bound_text="" if evidence.bound is None else with_unit(evidence.bound, evidence.unit),
+        breach_end=None if bound is None else ends.get(evidence.limit[:1]),
+        low=low,
+        high=high,
+        moves=sum(v is not None for v in values) > 1,
+    )
+
+
+def _newest(evidence: Evidence, window: Mapping[str, object]) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+    end = window.get("end")
+    if evidence.value is None or not isinstance(end, (int, float)):
+        return (), ()
+    return (float(end),), (evidence.value,)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None or not math.isfinite(value) else value * factor

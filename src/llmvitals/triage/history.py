@@ -1,0 +1,95 @@
+"""How signals moved: lines over time beside a verdict. Pure; where the points come from is the caller's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from llmvitals.errors import PageError
+from llmvitals.series import Window
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import compute
+
+MOST_POINTS = 30
+"""Points of one line at most where each costs an evaluation of all signals."""
+
+Bound = Callable[[Settings], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    """A signal that is drawn whatever the verdict; ``bound``: the line in it, None where it has none."""
+
+    signal: str
+    bound: Bound | None = None
+
+
+VITALS: tuple[Vital, ...] = (
+    Vital("ttft_p95_seconds", lambda s: s.slo.ttft_seconds),
+    Vital("tpot_p95_seconds", lambda s: s.slo.tpot_seconds),
+    Vital("requests_waiting"),
+    Vital("requests_running"),
+    Vital("kv_usage_ratio", lambda s: s.thresholds.kv_lines[0]),
+    Vital("generation_tokens_rate"),
+)
+"""In this order: what users feel, what is queued, what is held, what comes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One signal over time: ``times`` in unix seconds, ``values`` and ``bound`` in base units, None where absent."""
+
+    times: tuple[float, ...]
+    values: tuple[float | None, ...]
+    bound: float | None = None
+
+
+def bounds(settings: Settings) -> dict[str, float]:
+    """The line of each vital signal that has one."""
+    return {vital.signal: vital.bound(settings) for vital in VITALS if vital.bound is not None}
+
+
+def wanted(signals: Iterable[str]) -> tuple[str, ...]:
+    """The vital signals, then these, each once."""
+    return tuple(dict.fromkeys((*(vital.signal for vital in VITALS), *signals)))
+
+
+def traced(
+    points: Iterable[tuple[float, Mapping[str, float | None]]], signals: Iterable[str], settings: Settings
+) -> dict[str, Trace]:
+    """Traces of these signals from (unix seconds, signal to value) in order of time."""
+    rows = tuple(points)
+    lines = bounds(settings)
+    times = tuple(t for t, _ in rows)
+    return {s: Trace(times, tuple(values.get(s) for _, values in rows), lines.get(s)) for s in signals}
+
+
+def replay(window: Window, seconds: float, signals: Iterable[str], settings: Settings) -> dict[str, Trace]:
+    """Traces over a long window: every signal is computed again for windows of ``seconds`` that end at its pages."""
+    ends = [snapshot.t for snapshot in window.snapshots if snapshot.t - seconds >= window.start]
+    stride = -(-len(ends) // MOST_POINTS) or 1
+    points = []
+    for end in ends[::-1][::stride][::-1]:  # counted from the newest, which is always drawn
+        readings = compute(window.slice(end - seconds, end), settings)
+        points.append((end, {name: reading.value for name, reading in readings.items()}))
+    return traced(points, signals, settings)
+
+
+def encode(traces: Mapping[str, Trace]) -> dict[str, Any]:
+    """The JSON form: ``{"signals": {signal: {"times": [...], "values": [... or null], "bound": number or null}}}``."""
+    return {"signals": {name: msgspec.to_builtins(trace) for name, trace in traces.items()}}
+
+
+def decode(document: object, *, place: str) -> dict[str, Trace]:
+    """Reads :func:`encode` back. Raises :class:`PageError` where it is something else."""
+    try:
+        return msgspec.convert(document["signals"] if isinstance(document, dict) else None, dict[str, Trace])
+    except (msgspec.ValidationError, KeyError) as error:
+        raise PageError(
+            f"answered with a history that cannot be read ({error})",
+            place=place,
+            remedy="Bring the exporter and this reader to the same version.",
+        ) from None
