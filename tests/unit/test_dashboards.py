@@ -14,11 +14,13 @@ from llmvitals.dashboards.layout import BOARDS, Kind, Panel
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Settings, Slo, Thresholds
 from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.checks import BY_CAUSE
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
 TYPES = {"timeseries", "stat", "state-timeline"}
 MAX_OPEN = 25
+SERVING = "dashboards/llm-serving.json"
 
 FILES = grafana.files()
 DATA = {name: json.loads(text) for name, text in FILES.items()}
@@ -55,7 +57,7 @@ def test_same_settings_give_the_same_sorted_bytes(name):
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_the_committed_board_is_the_generated_one(name):
-    assert (ROOT / "dashboards" / name).read_text(encoding="utf-8") == FILES[name], "run: llmvitals generate"
+    assert (ROOT / name).read_text(encoding="utf-8") == FILES[name], "run: llmvitals generate"
 
 
 @pytest.mark.parametrize("board", DATA.values(), ids=DATA)
@@ -86,7 +88,7 @@ def test_at_most_25_panels_are_open_and_every_row_is(board):
 
 
 def test_the_verdict_and_the_two_separations_stand_above_the_three_layers():
-    panels = DATA["llm-serving.json"]["panels"]
+    panels = DATA[SERVING]["panels"]
     rows = [p["title"] for p in panels if p["type"] == "row"]
     assert rows == ["User experience", "Queue and admission", "Engine and hardware"]
     first_row = min(p["gridPos"]["y"] for p in panels if p["type"] == "row")
@@ -160,6 +162,15 @@ def test_every_series_is_canonical_or_a_gauge_of_the_exporter(panel):
             assert family_of(name) or gauge or name in TRIAGE, name
 
 
+@pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
+def test_every_runbook_that_a_panel_links_to_exists(panel):
+    assert set(panel.causes) <= BY_CAUSE.keys()
+    links = [link["url"] for link in of(panel.title)["links"][1:]]
+    assert links == [f"${{runbook_url}}/{cause}" for cause in panel.causes]
+    missing = [cause for cause in panel.causes if not (ROOT / "runbooks" / f"{cause}.md").is_file()]
+    assert not missing
+
+
 @drawn
 def test_every_panel_leads_to_the_triage_app(panel):
     assert panel["links"][0]["url"] == "${app_url}"
@@ -189,7 +200,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
     )
     defaults, changed = grafana.limits(panel, Settings()), grafana.limits(panel, strict)
     assert not {value for value, _ in defaults} & {value for value, _ in changed}
-    board = json.loads(grafana.files(strict)["llm-serving.json"])
+    board = json.loads(grafana.files(strict)[SERVING])
     drawn_panel = next(p for p in board["panels"] if p["title"] == panel.title)
     steps = drawn_panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert [(s["value"], s["color"]) for s in steps[1:]] == list(changed)
@@ -221,7 +232,7 @@ def test_variables_chain_from_data_source_to_instance_to_model(board):
         assert all(family_of(m) for m in metrics(query))
     assert "$instance" in variables["model"]["query"]["query"]
     assert not any("repeat" in panel for panel in board["panels"])
-    used = set(re.findall(r"\$\{?([a-z][a-z_]*)", FILES["llm-serving.json"])) - {"__"}
+    used = set(re.findall(r"\$\{?([a-z][a-z_]*)", FILES[SERVING])) - {"__"}
     assert used == set(variables)
 
 

@@ -64,7 +64,7 @@ _VARIABLES = (
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
-    """Every generated file of ``dashboards/``: path below it to text. Limits and descriptions follow ``settings``."""
+    """Every generated board: its path in the project, and its text. Limits and descriptions follow ``settings``."""
     chosen = Settings() if settings is None else settings
     return {b.file: json.dumps(today(_board(b, chosen)), indent=2, sort_keys=True) + "\n" for b in BOARDS}
 

@@ -88,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard: ``uid`` is its stable address, ``file`` its name below ``dashboards/``."""
+    """One dashboard: ``uid`` is its stable address, ``file`` its path in the project."""
 
     uid: str
     file: str
@@ -526,7 +526,7 @@ ENGINE = Row(
 BOARDS: tuple[Board, ...] = (
     Board(
         uid="llmvitals-serving",
-        file="llm-serving.json",
+        file="dashboards/llm-serving.json",
         title="LLM serving",
         description="Why is it slow, and what to change: the verdict, the two separations, then the three layers.",
         rows=(VERDICT, USER, QUEUE, ENGINE),
