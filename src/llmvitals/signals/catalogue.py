@@ -1,0 +1,347 @@
+"""The named signals: one row each. ``expr`` compiles to PromQL and is evaluated in memory; ``derive`` computes what the algebra
+cannot say. The id is the panel's, the evidence's, the gauge's (``llm_<id>``) and the rule's (``llm:<id>:<window>``) name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llmvitals.gaps import Gap, GapKind
+from llmvitals.schema import Layer
+from llmvitals.series import Window
+from llmvitals.settings import Settings
+from llmvitals.signals.algebra import (
+    Agg,
+    Binary,
+    Const,
+    Expr,
+    Gauge,
+    Increase,
+    Op,
+    OverTime,
+    Quantile,
+    Rate,
+    Stat,
+    mean,
+    ratio,
+)
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived import alive, kv, queue, user, work
+from llmvitals.signals.evaluate import evaluate
+from llmvitals.signals.reading import Reading, Standing
+
+Derive = Callable[[Context], Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal. ``unit``: base unit, '' for a count. Exactly one of ``expr`` and ``derive`` is set.
+
+    ``standing``: how far its number may be trusted at best. ``by``: labels that a rule keeps.
+    """
+
+    id: str
+    title: str
+    unit: str
+    layer: Layer
+    expr: Expr | None = None
+    derive: Derive | None = None
+    standing: Standing = Standing.EXACT
+    by: tuple[str, ...] = ("instance", "model")
+
+    @property
+    def help(self) -> str:
+        """A sentence for people: the derivation's own docstring, or the title."""
+        doc = (self.derive.__doc__ or "").strip() if self.derive else ""
+        return " ".join(doc.split()) or self.title
+
+
+U, Q, E, M = Layer.USER, Layer.QUEUE, Layer.ENGINE, Layer.META
+TTFT, ITL, TPOT = "llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds"
+E2E, QUEUE = "llm_request_e2e_seconds", "llm_request_queue_seconds"
+PREFILL, DECODE, INFERENCE = (f"llm_request_{x}_seconds" for x in ("prefill", "decode", "inference"))
+PROCESS = ("instance",)
+SEEN, LOW = Standing.ESTIMATE, Standing.LOWER
+
+
+def _x(id: str, title: str, unit: str, layer: Layer, expr: Expr, standing: Standing = Standing.EXACT) -> Signal:
+    return Signal(id, title, unit, layer, expr=expr, standing=standing)
+
+
+def _d(id: str, title: str, unit: str, layer: Layer, derive: Derive, standing: Standing = Standing.EXACT) -> Signal:
+    return Signal(id, title, unit, layer, derive=derive, standing=standing)
+
+
+SIGNALS: tuple[Signal, ...] = (
+    # -- user experience ------------------------------------------------------------------------------------------
+    _x("ttft_p50_seconds", "Time to first token, median", "seconds", U, Quantile(0.50, TTFT), SEEN),
+    _x("ttft_p95_seconds", "Time to first token, p95", "seconds", U, Quantile(0.95, TTFT), SEEN),
+    _x("ttft_p99_seconds", "Time to first token, p99", "seconds", U, Quantile(0.99, TTFT), SEEN),
+    _x("ttft_mean_seconds", "Time to first token, mean", "seconds", U, mean(TTFT)),
+    _x("itl_p50_seconds", "Gap between tokens, median", "seconds", U, Quantile(0.50, ITL), SEEN),
+    _x("itl_p99_seconds", "Gap between tokens, p99", "seconds", U, Quantile(0.99, ITL), SEEN),
+    _x("itl_mean_seconds", "Gap between tokens, mean", "seconds", U, mean(ITL)),
+    _x("tpot_p50_seconds", "Time per output token of a request, median", "seconds", U, Quantile(0.50, TPOT), SEEN),
+    _x("tpot_p95_seconds", "Time per output token of a request, p95", "seconds", U, Quantile(0.95, TPOT), SEEN),
+    _x("tpot_mean_seconds", "Time per output token of a request, mean", "seconds", U, mean(TPOT)),
+    _x("e2e_p50_seconds", "Whole request, median", "seconds", U, Quantile(0.50, E2E), SEEN),
+    _x("e2e_p95_seconds", "Whole request, p95", "seconds", U, Quantile(0.95, E2E), SEEN),
+    _x("e2e_mean_seconds", "Whole request, mean", "seconds", U, mean(E2E)),
+    _d("ttft_breach_ratio", "Requests whose first token came too late", "ratio", U, user.ttft_breach_ratio, LOW),
+    _d("tpot_breach_ratio", "Requests whose tokens came too slowly", "ratio", U, user.tpot_breach_ratio, LOW),
+    _d("ttft_harm_p", "Chance that the TTFT objective is still met", "probability", U, user.ttft_harm_p),
+    _d("tpot_harm_p", "Chance that the TPOT objective is still met", "probability", U, user.tpot_harm_p),
+    _d("harm_p", "Chance that both objectives are still met", "probability", U, user.harm_p),
+    _d("goodput_low_ratio", "Goodput, at least", "ratio", U, user.goodput_low_ratio, LOW),
+    _d("goodput_high_ratio", "Goodput, at most", "ratio", U, user.goodput_high_ratio, Standing.UPPER),
+    _d("error_ratio", "HTTP answers that were 5xx", "ratio", U, user.error_ratio),
+    _d("client_error_ratio", "HTTP answers that were 4xx", "ratio", U, user.client_error_ratio),
+    _d("server_errors", "5xx answers", "", U, user.server_errors),
+    _x("completion_rate", "Finished requests per second", "requests/second", U, Rate("llm_requests_finished_total")),
+    # -- queue and admission --------------------------------------------------------------------------------------
+    _x("queue_mean_seconds", "Queue time of finished requests, mean", "seconds", Q, mean(QUEUE)),
+    _x("queue_p95_seconds", "Queue time of finished requests, p95", "seconds", Q, Quantile(0.95, QUEUE), SEEN),
+    _x(
+        "queue_share_ratio",
+        "Share of queue time in queue + engine time",
+        "ratio",
+        Q,
+        ratio(Increase(f"{QUEUE}_sum"), Binary(Op.ADD, Increase(f"{QUEUE}_sum"), Increase(f"{INFERENCE}_sum"))),
+    ),
+    _x("requests_running", "Requests running", "", Q, Gauge("llm_requests_running")),
+    _x("requests_waiting", "Requests waiting", "", Q, Gauge("llm_requests_waiting")),
+    _x(
+        "requests_waiting_deferred",
+        "Requests waiting for something other than capacity",
+        "",
+        Q,
+        Gauge("llm_requests_waiting_by_reason", match=(("reason", "deferred"),)),
+    ),
+    _d("running_max", "Most requests seen running", "", Q, queue.running_max, LOW),
+    _d("waiting_share_ratio", "Share of pages with waiting requests", "ratio", Q, queue.waiting_share_ratio),
+    _d("waiting_last", "Requests waiting at the end", "", Q, queue.waiting_last),
+    _d("preempted_waiting", "Requests waiting again after a preemption", "", Q, queue.preempted_waiting, LOW),
+    _d("queue_age_seconds", "Age of the oldest waiting request", "seconds", Q, queue.queue_age_seconds, LOW),
+    _d("wait_ahead_seconds", "Wait ahead of a new request", "seconds", Q, queue.wait_ahead_seconds, SEEN),
+    _d("waiting_tokens", "Prompt tokens in the queue", "tokens", Q, queue.waiting_tokens, SEEN),
+    _d(
+        "deferred_share_ratio",
+        "Waiting pages on which nobody waits for capacity",
+        "ratio",
+        Q,
+        queue.deferred_share_ratio,
+    ),
+    _d(
+        "running_pinned_ratio",
+        "Waiting pages on which running is at its maximum",
+        "ratio",
+        Q,
+        queue.running_pinned_ratio,
+    ),
+    _d("turnover_ratio", "Times the running batch was replaced", "", Q, queue.turnover_ratio),
+    _d("waiting_trend_z", "Trend of the queue (Mann-Kendall z)", "", Q, queue.waiting_trend_z),
+    _d("waiting_growth_sigmas", "Growth of the queue over chance", "", Q, queue.waiting_growth_sigmas),
+    _d("arrival_rate", "Requests per second that reached the engine", "requests/second", Q, queue.arrival_rate, SEEN),
+    _x(
+        "preemptions_per_minute",
+        "Preemptions per minute",
+        "1/minute",
+        Q,
+        Binary(Op.MUL, Rate("llm_preemptions_total"), Const(60.0)),
+    ),
+    _d("preemptions_per_completion", "Preemptions per finished request", "", Q, queue.preemptions_per_completion),
+    _d("preemption_spread_ratio", "Intervals that saw a preemption", "ratio", Q, queue.preemption_spread_ratio),
+    _d("rejected_requests", "Requests refused at admission", "", Q, user.rejected),
+    _d("rejection_ratio", "Share of offered requests refused", "ratio", Q, user.rejection_ratio),
+    _d("aborted_requests", "Requests whose clients left", "", Q, work.aborted_requests, SEEN),
+    _d("aborted_ratio", "Share of ended requests whose clients had left", "ratio", Q, work.aborted_ratio, SEEN),
+    # -- engine ---------------------------------------------------------------------------------------------------
+    _x("prefill_mean_seconds", "Prefill time of finished requests, mean", "seconds", E, mean(PREFILL)),
+    _x("decode_mean_seconds", "Decode time of finished requests, mean", "seconds", E, mean(DECODE)),
+    _x("inference_mean_seconds", "Engine time of finished requests, mean", "seconds", E, mean(INFERENCE)),
+    _x("kv_usage_ratio", "KV usage", "ratio", E, Gauge("llm_kv_usage_ratio", agg=Agg.MAX)),
+    _x(
+        "kv_usage_peak_ratio",
+        "KV usage, highest seen",
+        "ratio",
+        E,
+        OverTime(Stat.MAX, "llm_kv_usage_ratio", agg=Agg.MAX),
+        LOW,
+    ),
+    _d("kv_usage_high_ratio", "KV usage that is reached (p90 or Little's law)", "ratio", E, kv.usage_high_ratio, SEEN),
+    _d("kv_free_low_ratio", "KV that stays free", "ratio", E, kv.free_low_ratio, SEEN),
+    _d("kv_need_ratio", "KV that one waiting request needs", "ratio", E, kv.need_ratio, SEEN),
+    _d("kv_room_ratio", "KV left beyond what the next request needs", "ratio", E, kv.room_ratio, SEEN),
+    _d("kv_capacity_tokens", "Tokens that fit into the KV pool", "tokens", E, kv.capacity_tokens),
+    _d("kv_fill_ratio", "Share of held KV that holds tokens", "ratio", E, kv.fill_ratio, SEEN),
+    _d("mean_context_tokens", "Tokens a running request holds", "tokens", E, kv.mean_context_tokens, SEEN),
+    _d("full_context_tokens", "Tokens a large request holds at its end", "tokens", E, kv.full_context_tokens, SEEN),
+    _d("seats", "Requests that fit at their mean size", "", E, kv.seats, SEEN),
+    _d("seats_full", "Requests that fit at their longest", "", E, kv.seats_full, SEEN),
+    _d("contexts_in_pool", "Longest contexts that fit into one pool", "", E, kv.contexts_in_pool),
+    _d("context_slack_ratio", "Longest accepted context over what traffic uses", "", E, kv.context_slack_ratio, SEEN),
+    _d("prefix_caching_enabled", "Prefix caching is on", "", E, kv.caching_enabled),
+    _x(
+        "prefix_hit_ratio",
+        "Prefix cache hit ratio",
+        "ratio",
+        E,
+        ratio(Increase("llm_prefix_cache_hit_tokens_total"), Increase("llm_prefix_cache_query_tokens_total")),
+    ),
+    _d("prefix_hit_before_ratio", "Prefix cache hit ratio before the window", "ratio", E, kv.prefix_hit_before_ratio),
+    _d(
+        "prefix_turnover_seconds",
+        "Time that an unused prefix can survive",
+        "seconds",
+        E,
+        kv.prefix_turnover_seconds,
+        SEEN,
+    ),
+    _x("prompt_tokens_rate", "Prompt tokens per second", "tokens/second", E, Rate("llm_prompt_tokens_total")),
+    _x(
+        "generation_tokens_rate", "Generated tokens per second", "tokens/second", E, Rate("llm_generation_tokens_total")
+    ),
+    _x("prompt_mean_tokens", "Prompt length, mean", "tokens", E, mean("llm_request_prompt_tokens")),
+    _x("generation_mean_tokens", "Output length, mean", "tokens", E, mean("llm_request_generation_tokens")),
+    _x("iteration_tokens_mean", "Tokens per engine step, mean", "tokens", E, mean("llm_iteration_tokens")),
+    _d(
+        "prompt_share_ratio", "Share of prompt tokens in the computed tokens", "ratio", E, work.prompt_share_ratio, SEEN
+    ),
+    _d("prompt_p10_tokens", "Prompt length, p10, at least", "tokens", E, work.prompt_p10_tokens, LOW),
+    _d("prompt_p95_tokens", "Prompt length, p95, at least", "tokens", E, work.prompt_p95_tokens, LOW),
+    _d("prompt_spread", "Prompt lengths, p95 over median", "", E, work.prompt_spread, LOW),
+    _d("prompt_length_cv", "Variation of prompt lengths", "ratio", E, work.prompt_length_cv, SEEN),
+    _d("itl_median_low_seconds", "Gap between tokens, median at least", "seconds", E, work.itl_median_low_seconds, LOW),
+    _d(
+        "itl_median_high_seconds",
+        "Gap between tokens, median at most",
+        "seconds",
+        E,
+        work.itl_median_high_seconds,
+        Standing.UPPER,
+    ),
+    _d("itl_p99_low_seconds", "Gap between tokens, p99 at least", "seconds", E, work.itl_p99_low_seconds, LOW),
+    _d(
+        "tpot_median_low_seconds",
+        "Time per output token, median at least",
+        "seconds",
+        E,
+        work.tpot_median_low_seconds,
+        LOW,
+    ),
+    _d(
+        "tpot_median_high_seconds",
+        "Time per output token, median at most",
+        "seconds",
+        E,
+        work.tpot_median_high_seconds,
+        Standing.UPPER,
+    ),
+    _d("itl_spread", "Gaps between tokens, p99 over median", "", E, work.itl_spread, LOW),
+    _d("generation_spread", "Output lengths, p99 over median", "", E, work.generation_spread, LOW),
+    _d("generation_p90_tokens", "Output length, p90, at most", "tokens", E, work.generation_p90_tokens, Standing.UPPER),
+    _d("open_max_tokens_ratio", "Requests without a max_tokens of their own", "ratio", E, work.open_max_tokens_ratio),
+    _d("open_max_tokens_count", "Requests without a max_tokens of their own", "", E, work.open_max_tokens_count),
+    _d(
+        "wasted_decode_ratio",
+        "Generated tokens that nobody received",
+        "ratio",
+        E,
+        work.wasted_decode_ratio,
+        Standing.UPPER,
+    ),
+    _x(
+        "draft_acceptance_ratio",
+        "Draft tokens accepted",
+        "ratio",
+        E,
+        ratio(Increase("llm_spec_accepted_tokens_total"), Increase("llm_spec_draft_tokens_total")),
+    ),
+    _d("adapters_short_ratio", "Waiting pages on which adapters lack a slot", "ratio", E, work.adapters_short),
+    _x("lora_slots", "Adapter slots", "", E, Gauge("llm_lora_slots", agg=Agg.MAX)),
+    _x("kv_transfer_mean_seconds", "KV transfer, mean", "seconds", E, mean("llm_kv_transfer_seconds")),
+    _x("kv_transfer_failures", "Failed KV transfers", "", E, Increase("llm_kv_transfer_failures_total")),
+    _d("frontend_residual_seconds", "Time outside queue and engine", "seconds", E, work.frontend_residual_seconds),
+    _d(
+        "frontend_residual_late_seconds",
+        "Time outside queue and engine, last third",
+        "seconds",
+        E,
+        work.frontend_residual_late_seconds,
+    ),
+    _d(
+        "residual_share_ratio",
+        "Share of the first token's wait outside the engine",
+        "ratio",
+        E,
+        work.residual_share_ratio,
+        SEEN,
+    ),
+    _d("page_answer_seconds", "Answer time of the metrics page, median", "seconds", E, work.page_answer_seconds),
+    _d("api_cpu_cores", "CPU of the API process", "cores", E, work.api_cpu_cores),
+    _x("gpu_sm_active_ratio", "GPU: SMs active", "ratio", E, Gauge("llm_gpu_sm_active_ratio", agg=Agg.AVG)),
+    _x(
+        "gpu_tensor_active_ratio",
+        "GPU: tensor pipe active",
+        "ratio",
+        E,
+        Gauge("llm_gpu_tensor_active_ratio", agg=Agg.AVG),
+    ),
+    _x("gpu_dram_active_ratio", "GPU: memory active", "ratio", E, Gauge("llm_gpu_dram_active_ratio", agg=Agg.AVG)),
+    _x(
+        "gpu_sm_active_mean_ratio",
+        "GPU: SMs active, over the window",
+        "ratio",
+        E,
+        OverTime(Stat.AVG, "llm_gpu_sm_active_ratio", agg=Agg.AVG),
+    ),
+    _x(
+        "gpu_memory_used_ratio",
+        "GPU memory in use",
+        "ratio",
+        E,
+        ratio(
+            Gauge("llm_gpu_memory_used_bytes"),
+            Binary(Op.ADD, Gauge("llm_gpu_memory_used_bytes"), Gauge("llm_gpu_memory_free_bytes")),
+        ),
+    ),
+    _x("gpu_power_watts", "GPU power", "watts", E, Gauge("llm_gpu_power_watts")),
+    # -- the target itself ----------------------------------------------------------------------------------------
+    _d("pages", "Readable pages in the window", "", M, alive.pages),
+    _d("window_seconds", "Time covered by readable pages", "seconds", M, alive.window_seconds),
+    _d("activity", "Tokens and requests seen", "", M, alive.activity),
+    _x("first_tokens", "First tokens", "", M, Increase(f"{TTFT}_count")),
+    _d("dead_tail_pages", "Failed scrapes at the end after good ones", "", M, alive.dead_tail_pages),
+    _d("failed_scrape_ratio", "Scrapes that failed", "ratio", M, alive.failed_scrape_ratio),
+    _d(
+        "stalled_seconds", "Longest time without any movement while work was there", "seconds", M, alive.stalled_seconds
+    ),
+    _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
+    _d("restarts", "Restarts of the process", "", M, alive.restarts),
+    _d("uptime_seconds", "Age of the process", "seconds", M, alive.uptime_seconds),
+    _d("late_ttft_breaches", "Late first tokens in the last third", "", M, alive.late_ttft_breaches, LOW),
+    _d("contradiction", "Answers that the engine's counters do not know", "", M, alive.contradiction),
+    _d("core_families_missing", "Basic families absent from the page", "", M, alive.core_families_missing),
+)
+
+BY_ID: dict[str, Signal] = {signal.id: signal for signal in SIGNALS}
+
+
+def compute(window: Window, settings: Settings) -> dict[str, Reading]:
+    """Every signal of one scope. Never raises for what the pages hold: what cannot be said is a gap."""
+    context = Context(window, settings)
+    if not context.good.snapshots:
+        empty = Reading(None, gap=Gap(GapKind.MISSING, "no readable page in the window", "llm_target_up"))
+        return {s.id: s.derive(context) if s.derive and s.layer is M else empty for s in SIGNALS}
+    return {signal.id: _one(signal, context) for signal in SIGNALS}
+
+
+def _one(signal: Signal, context: Context) -> Reading:
+    if signal.derive is not None:
+        return signal.derive(context)
+    assert signal.expr is not None
+    reading = evaluate(signal.expr, context.good)
+    if reading.known and reading.standing is Standing.EXACT and signal.standing is not Standing.EXACT:
+        return replace(reading, standing=signal.standing)
+    return reading

@@ -1,0 +1,176 @@
+"""Everything that derived signals share about one window, measured once and remembered.
+
+``good`` holds the pages that answered; ``live`` those since the last restart of the process, where absolute counters can be
+compared with each other. Formulas and their failure modes: docs/accuracy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from llmvitals.gaps import Gap, GapKind
+from llmvitals.schema import BY_NAME
+from llmvitals.series import Series, Window
+from llmvitals.settings import Settings
+from llmvitals.signals.measure import Hist, Line, growth, hist, line
+
+UP = "llm_target_up"
+
+
+class Context:
+    """One scope's window and settings, with the measures that several signals need."""
+
+    def __init__(self, window: Window, settings: Settings) -> None:
+        self.window = window
+        self.settings = settings
+
+    # -- pages --------------------------------------------------------------------------------------------------
+    @cached_property
+    def pages_up(self) -> tuple[bool, ...]:
+        """For each page of the window whether the target answered with a readable one."""
+        return tuple(_up(s.samples) for s in self.window.snapshots)
+
+    @cached_property
+    def good(self) -> Window:
+        """The readable pages, over the span from the first to the last of them."""
+        kept = [s for s, up in zip(self.window.snapshots, self.pages_up, strict=True) if up]
+        return Window.of(kept)
+
+    @cached_property
+    def restarts(self) -> tuple[float, ...]:
+        """Moments at which the process was found to be a new one: its start time moved, or the token counters fell."""
+        found: set[float] = set()
+        for name, moved in (
+            ("llm_process_start_time_seconds", lambda a, b: b > a + 1.0),
+            ("llm_generation_tokens_total", lambda a, b: b < a),
+            ("llm_prompt_tokens_total", lambda a, b: b < a),
+        ):
+            found_line = line(self.good, name)
+            if found_line is None:
+                continue
+            pairs = zip(found_line.times[1:], found_line.values, found_line.values[1:], strict=False)
+            found.update(t for t, a, b in pairs if moved(a, b))
+        return tuple(sorted(found))
+
+    @cached_property
+    def live(self) -> Window:
+        """The readable pages since the last restart."""
+        if not self.restarts:
+            return self.good
+        return Window.of(s for s in self.good.snapshots if s.t >= self.restarts[-1])
+
+    # -- lookups --------------------------------------------------------------------------------------------------
+    def gap(self, family: str) -> Gap:
+        """Why a family is absent: what the source said of it, or MISSING."""
+        for track in self.window.tracks("llm_family_gap", {"family": family}):
+            return Gap(GapKind(track.label("gap", "unsupported")), track.label("reason", "not offered"), family)
+        help_text = BY_NAME[family].help if family in BY_NAME else ""
+        return Gap(GapKind.MISSING, f"the page has no {family}: {help_text}".rstrip(": "), family)
+
+    def hist(self, family: str) -> Hist | None:
+        """The window's observations of a histogram family, measured once."""
+        if family not in self._hists:
+            self._hists[family] = hist(self.good, family)
+        return self._hists[family]
+
+    @cached_property
+    def _hists(self) -> dict[str, Hist | None]:
+        return {}
+
+    def growth(self, name: str, **match: str) -> float | None:
+        """Growth of a counter over the readable pages; None when absent."""
+        return growth(self.good, name, match)
+
+    def gauge(self, name: str, *, peak: bool = False) -> Line | None:
+        """A gauge page by page since the last restart, 0 where the page lacks it but counts tokens.
+
+        vLLM with several API processes shows its gauges only from the first engine step on.
+        """
+        clock = self.clock
+        found = line(self.live, name, peak=peak)
+        if clock is None:
+            return found
+        if found is None:
+            return None
+        have = dict(zip(found.times, found.values, strict=True))
+        return Line(clock.times, tuple(have.get(t, 0.0) for t in clock.times))
+
+    @cached_property
+    def clock(self) -> Line | None:
+        """First tokens so far, by page: the family that every engine page has."""
+        return line(self.live, "llm_request_ttft_seconds_count")
+
+    def counter(self, name: str) -> Line | None:
+        """A counter as it stands, on the pages of :attr:`clock`, 0 before it was born."""
+        clock, found = self.clock, line(self.live, name)
+        if clock is None or found is None:
+            return None
+        have = dict(zip(found.times, found.values, strict=True))
+        out, newest = [], 0.0
+        for t in clock.times:
+            newest = have.get(t, newest)
+            out.append(newest)
+        return Line(clock.times, tuple(out))
+
+    # -- the counts that everything rests on ------------------------------------------------------------------------
+    @cached_property
+    def first_tokens(self) -> float:
+        """First tokens in the window."""
+        return self.growth("llm_request_ttft_seconds_count") or 0.0
+
+    @cached_property
+    def finished(self) -> float:
+        """Finished sequences in the window, all reasons."""
+        return self.growth("llm_requests_finished_total") or 0.0
+
+    @cached_property
+    def running(self) -> Line | None:
+        """Running requests by page."""
+        return self.gauge("llm_requests_running")
+
+    @cached_property
+    def waiting(self) -> Line | None:
+        """Waiting requests by page."""
+        return self.gauge("llm_requests_waiting")
+
+    @cached_property
+    def preemptions(self) -> float | None:
+        """Preemptions in the window."""
+        return self.growth("llm_preemptions_total")
+
+    @cached_property
+    def aborts(self) -> Line | None:
+        """Requests that clients gave up on, so far, by page: answered 2xx, but neither finished nor rejected.
+
+        An aborted request moves no counter of the engine; the HTTP layer counts it when its answer ends. None where one of
+        the three is missing. Off by a few at a page's edge, since the two layers are not read atomically.
+        """
+        clock = self.clock
+        ok = line(self.live, "llm_http_requests_total", {"status": "2xx"})
+        parents = self.counter("llm_request_n_param_count")
+        if clock is None or parents is None or not self.live.tracks("llm_http_requests_total"):
+            return None
+        have = dict(zip(ok.times, ok.values, strict=True)) if ok else {}
+        rejected = self.counter("llm_requests_rejected_total")
+        refused = line(self.live, "llm_http_requests_total", {"status": "5xx"})
+        refusals = dict(zip(refused.times, refused.values, strict=True)) if refused else {}
+        out = []
+        for i, t in enumerate(clock.times):
+            after_200 = max(0.0, (rejected.values[i] if rejected else 0.0) - refusals.get(t, 0.0))
+            out.append(max(0.0, have.get(t, 0.0) - parents.values[i] - after_200))
+        return Line(clock.times, tuple(out))
+
+    @cached_property
+    def aborted(self) -> float | None:
+        """Requests given up in the window; None when the page cannot tell."""
+        if self.aborts is None or not self.aborts.values:
+            return None
+        return max(0.0, self.aborts.values[-1] - self.aborts.values[0])
+
+
+def _up(samples: Mapping[Series, float]) -> bool:
+    for key, value in samples.items():
+        if key.name == UP:
+            return bool(value == 1.0)
+    return False

@@ -1,0 +1,140 @@
+"""Whether the target serves at all, and whether its numbers can be trusted: dead, frozen, restarted, just started."""
+
+from __future__ import annotations
+
+from llmvitals.gaps import GapKind
+from llmvitals.series import Snapshot, Window
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.derived.user import TTFT
+from llmvitals.signals.measure import hist, line
+from llmvitals.signals.reading import Reading
+
+_OUTSIDE_ENGINE = ("llm_process_", "llm_target_", "llm_http_", "llm_family_", "llm_gpu_", "llm_host_")
+
+
+def pages(c: Context) -> Reading:
+    """Readable pages in the window."""
+    return number(float(len(c.good.snapshots)))
+
+
+def window_seconds(c: Context) -> Reading:
+    """Time between the first and the last readable page (seconds)."""
+    return number(c.good.seconds)
+
+
+def dead_tail_pages(c: Context) -> Reading:
+    """Failed scrapes at the window's end after readable ones; 0 when no page was ever readable (that proves nothing)."""
+    if not any(c.pages_up):
+        return absent(GapKind.MISSING, "no page of the window could be read", "llm_target_up")
+    count = 0
+    for up in reversed(c.pages_up):
+        if up:
+            break
+        count += 1
+    return number(float(count))
+
+
+def failed_scrape_ratio(c: Context) -> Reading:
+    """Share of scrapes that gave no readable page."""
+    if not c.pages_up:
+        return absent(GapKind.TOO_SHORT, "no scrape")
+    return number(sum(not up for up in c.pages_up) / len(c.pages_up))
+
+
+def _engine_view(snapshot: Snapshot) -> dict[object, float]:
+    return {k: v for k, v in snapshot.samples.items() if not k.name.startswith(_OUTSIDE_ENGINE)}
+
+
+def _frozen_runs(window: Window) -> list[tuple[int, int]]:
+    """(first, last) page of each run over which no engine series moved."""
+    views = [_engine_view(s) for s in window.snapshots]
+    runs, begin = [], 0
+    for i in range(1, len(views) + 1):
+        if i == len(views) or views[i] != views[i - 1]:
+            if i - 1 > begin:
+                runs.append((begin, i - 1))
+            begin = i
+    return runs
+
+
+def stalled_seconds(c: Context) -> Reading:
+    """Longest time in which nothing moved on the page although work was there (seconds).
+
+    Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up) while
+    the engine shows nothing. An idle engine's page is frozen too, and counts as 0.
+    """
+    shots = c.live.snapshots
+    if len(shots) < 2:
+        return absent(GapKind.TOO_SHORT, "one page only")
+    if not _engine_view(shots[-1]):
+        return missing(c, TTFT)
+    inside = dict.fromkeys((s.t for s in shots), 0.0)
+    for name in ("llm_requests_running", "llm_requests_waiting"):
+        found = line(c.live, name)
+        if found:
+            inside.update({t: inside.get(t, 0.0) + v for t, v in zip(found.times, found.values, strict=True)})
+    fds = line(c.live, "llm_process_open_fds")
+    open_at = dict(zip(fds.times, fds.values, strict=True)) if fds else {}
+    longest = 0.0
+    for first, last in _frozen_runs(c.live):
+        busy = inside[shots[first].t] > 0
+        climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
+        if busy or climb >= max(5, last - first):
+            longest = max(longest, shots[last].t - shots[first].t)
+    return number(longest)
+
+
+def restarts(c: Context) -> Reading:
+    """How often the process was found to be a new one (start time moved or counters fell)."""
+    return number(float(len(c.restarts)))
+
+
+def uptime_seconds(c: Context) -> Reading:
+    """Age of the API process at the window's end (seconds)."""
+    tracks = c.live.tracks("llm_process_start_time_seconds")
+    if not tracks:
+        return missing(c, "llm_process_start_time_seconds")
+    return number(max(0.0, c.live.end - max(t.values[-1] for t in tracks)))
+
+
+def late_ttft_breaches(c: Context) -> Reading:
+    """Definite TTFT breaches among first tokens of the last third of the window; absent with fewer than 10 of them."""
+    late = c.good.slice(c.good.end - c.good.seconds / 3, c.good.end)
+    h = hist(late, TTFT)
+    if h is None:
+        return missing(c, TTFT)
+    if h.total < 10:
+        return no_traffic("ten first tokens in the last third")
+    return number(h.total - h.at_most(c.settings.slo.ttft_seconds)[1])
+
+
+def activity(c: Context) -> Reading:
+    """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no traffic."""
+    if c.clock is None:
+        return missing(c, TTFT)
+    inside = sum(x.last for x in (c.running, c.waiting) if x is not None)
+    return number(c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside)
+
+
+def silent_failures(c: Context) -> Reading:
+    """5xx answers in the window when no first token came at all; 0 otherwise."""
+    failed = c.growth("llm_http_requests_total", status="5xx") or 0.0
+    return number(failed if c.first_tokens == 0 else 0.0)
+
+
+def contradiction(c: Context) -> Reading:
+    """Answered requests that the engine's own counters know nothing of: 2xx moved, no first token, nothing finished."""
+    ok = c.growth("llm_http_requests_total", status="2xx") or 0.0
+    flat = c.first_tokens == 0 and c.finished == 0
+    busy = any(x is not None and max(x.values, default=0.0) > 0 for x in (c.running, c.waiting))
+    return number(ok if flat and not busy else 0.0)
+
+
+def core_families_missing(c: Context) -> Reading:
+    """How many of the families that every version has are absent from a readable page."""
+    if not c.good.snapshots:
+        return absent(GapKind.MISSING, "no readable page", "llm_target_up")
+    core = (f"{TTFT}_count", "llm_generation_tokens_total", "llm_requests_finished_total")
+    have = c.good.names()
+    return number(float(sum(name not in have for name in core)))

@@ -1,0 +1,216 @@
+"""The KV pool: how full it is, what the next request needs, how many contexts fit at once, how quickly it turns over.
+
+Gauges are set at the end of an engine step and under-read during long prefills; Little's law over finished requests corrects
+them upwards, never downwards, and only where requests were hardly preempted.
+"""
+
+from __future__ import annotations
+
+import math
+
+from llmvitals.capacity import seats as seats_for
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import missing, no_traffic, number
+from llmvitals.signals.measure import Hist, percentile
+from llmvitals.signals.reading import Reading, Standing
+
+USAGE = "llm_kv_usage_ratio"
+CAPACITY = "llm_kv_capacity_tokens"
+PROMPT = "llm_request_prompt_tokens"
+GENERATED = "llm_request_generation_tokens"
+INFERENCE = "llm_request_inference_seconds"
+
+
+def _gauge(c: Context, name: str, *, largest: bool = False) -> float | None:
+    tracks = c.live.tracks(name)
+    if not tracks:
+        return None
+    newest = [t.values[-1] for t in tracks]
+    return max(newest) if largest else sum(newest)
+
+
+def capacity_tokens(c: Context) -> Reading:
+    """Tokens that fit into the KV pools of all ranks."""
+    found = _gauge(c, CAPACITY)
+    return missing(c, CAPACITY) if found is None else number(found)
+
+
+def block_tokens(c: Context) -> float:
+    """Tokens per KV block; 16, vLLM's GPU default, where the page does not say."""
+    return _gauge(c, "llm_kv_block_tokens", largest=True) or 16.0
+
+
+def computed_prompt(c: Context) -> float | None:
+    """Mean prompt tokens that a request must compute and hold beyond what the prefix cache gives (tokens)."""
+    h = c.hist(PROMPT)
+    if h is None or h.mean is None:
+        return None
+    return h.mean * (1.0 - (hit_ratio(c) or 0.0))
+
+
+def hit_ratio(c: Context) -> float | None:
+    """Prefix cache hits over lookups, in tokens; None when nothing was looked up."""
+    asked = c.growth("llm_prefix_cache_query_tokens_total")
+    found = c.growth("llm_prefix_cache_hit_tokens_total")
+    return None if not asked or found is None else min(1.0, found / asked)
+
+
+def little_usage(c: Context) -> float | None:
+    """KV usage by Little's law: completions/s x inference time x blocks a request holds on average, over all blocks."""
+    inference, generated, size = c.hist(INFERENCE), c.hist(GENERATED), block_tokens(c)
+    blocks, prompt = _gauge(c, "llm_kv_blocks"), computed_prompt(c)
+    if not inference or not inference.mean or not generated or generated.mean is None or not blocks or prompt is None:
+        return None
+    if c.good.seconds <= 0 or (c.preemptions or 0.0) > 0.05 * max(1.0, c.finished):
+        return None
+    held = (prompt + generated.mean / 2) / size + 0.5
+    return min(1.0, inference.total / c.good.seconds * inference.mean * held / blocks)
+
+
+def usage_high_ratio(c: Context) -> Reading:
+    """KV usage that is reached (ratio): the 90th percentile of the gauge, or Little's law where that is higher."""
+    gauge = c.gauge(USAGE, peak=True)
+    if gauge is None or not gauge.values:
+        return missing(c, USAGE)
+    seen, derived = percentile(gauge.values, 0.9), little_usage(c)
+    if derived is not None and derived > seen:
+        return number(derived, Standing.ESTIMATE, "Little's law; the gauge under-reads during prefills")
+    return number(min(1.0, seen))
+
+
+def need_ratio(c: Context) -> Reading:
+    """Share of the KV pool that one waiting request needs to start: blocks of a large prompt (95th percentile, lower edge,
+    or the mean where that is more), the cached part left out."""
+    h, blocks = c.hist(PROMPT), _gauge(c, "llm_kv_blocks")
+    ranks = max(1, len(c.live.tracks("llm_kv_blocks")))
+    if not blocks:
+        return missing(c, "llm_kv_blocks")
+    if h is None or h.mean is None:
+        return no_traffic("finished requests whose length is known")
+    large = h.bucket(0.95)
+    uncached = 1.0 - (hit_ratio(c) or 0.0)
+    tokens = max(h.mean, large[0] if large else 0.0) * uncached
+    return number(min(1.0, math.ceil(tokens / block_tokens(c)) / (blocks / ranks)), Standing.ESTIMATE)
+
+
+def room_ratio(c: Context) -> Reading:
+    """Free KV beyond what keeps the next request out (ratio): free - max(floor, need). 0 or less: KV is the bound."""
+    usage, need = usage_high_ratio(c), need_ratio(c)
+    if usage.value is None:
+        return usage
+    floor = c.settings.thresholds.kv_free_floor
+    return number(1.0 - usage.value - max(floor, need.value or 0.0), Standing.ESTIMATE)
+
+
+def free_low_ratio(c: Context) -> Reading:
+    """Share of the KV pool that stays free at the 90th percentile of its use."""
+    usage = usage_high_ratio(c)
+    return usage if usage.value is None else number(1.0 - usage.value, usage.standing, usage.note)
+
+
+def mean_context_tokens(c: Context) -> Reading:
+    """Mean tokens that a request holds while it runs (estimate): prompt + half of what it generates."""
+    prompt, generated = c.hist(PROMPT), c.hist(GENERATED)
+    if prompt is None or generated is None:
+        return missing(c, PROMPT if prompt is None else GENERATED)
+    if prompt.mean is None or generated.mean is None:
+        return no_traffic("finished requests")
+    return number(prompt.mean + generated.mean / 2, Standing.ESTIMATE, "prompt + half the output")
+
+
+def _large(h: Hist, q: float = 0.9) -> float | None:
+    """A high quantile without inventing precision: the mean where it lies in the same bucket, else the bucket's upper edge."""
+    found = h.bucket(q)
+    if found is None or h.mean is None:
+        return None
+    low, high = found
+    return h.mean if low <= h.mean <= high or math.isinf(high) else high
+
+
+def full_context_tokens(c: Context) -> Reading:
+    """Tokens that a large request (90th percentile) holds when it ends, rounded up to blocks."""
+    prompt, generated = c.hist(PROMPT), c.hist(GENERATED)
+    if prompt is None or generated is None:
+        return missing(c, PROMPT if prompt is None else GENERATED)
+    a, b = _large(prompt), _large(generated)
+    if a is None or b is None:
+        return no_traffic("finished requests")
+    size = block_tokens(c)
+    return number(math.ceil((a + b) / size) * size, Standing.ESTIMATE)
+
+
+def seats(c: Context) -> Reading:
+    """Requests that fit into the KV pool at their mean size: capacity / mean context, in whole blocks."""
+    return _seats(c, mean_context_tokens(c))
+
+
+def seats_full(c: Context) -> Reading:
+    """Requests that fit when large ones are at their longest: capacity / 90th percentile of prompt + output."""
+    return _seats(c, full_context_tokens(c))
+
+
+def _seats(c: Context, context: Reading) -> Reading:
+    capacity = _gauge(c, CAPACITY)
+    if capacity is None:
+        return missing(c, CAPACITY)
+    if context.value is None:
+        return context
+    size = block_tokens(c)
+    return number(float(seats_for(capacity, math.ceil(context.value / size) * size)), Standing.ESTIMATE)
+
+
+def fill_ratio(c: Context) -> Reading:
+    """Share of the held KV that holds tokens: running x mean context over usage x capacity. Low = blocks too large."""
+    capacity, usage, context = _gauge(c, CAPACITY), c.gauge(USAGE, peak=True), mean_context_tokens(c)
+    if capacity is None or usage is None or c.running is None:
+        return missing(c, CAPACITY if capacity is None else USAGE)
+    if context.value is None:
+        return context
+    pairs = [(r, u) for r, u in zip(c.running.values, usage.values, strict=True) if u > 0 and r > 0]
+    if not pairs:
+        return no_traffic("page with running requests")
+    held = sum(u for _, u in pairs) * capacity
+    return number(min(1.0, sum(r for r, _ in pairs) * context.value / held), Standing.ESTIMATE)
+
+
+def prefix_turnover_seconds(c: Context) -> Reading:
+    """Time in which computed prompt tokens fill the whole KV pool once: how long an unused prefix can survive (estimate)."""
+    capacity, h = _gauge(c, CAPACITY), c.hist(PROMPT)
+    if capacity is None:
+        return missing(c, CAPACITY)
+    prompt = computed_prompt(c)
+    if h is None or prompt is None or h.total <= 0 or c.good.seconds <= 0:
+        return no_traffic("finished requests")
+    generated = c.growth("llm_generation_tokens_total") or 0.0
+    rate = (prompt * h.total + generated) / c.good.seconds
+    return number(capacity / rate, Standing.ESTIMATE) if rate > 0 else no_traffic("computed tokens")
+
+
+def contexts_in_pool(c: Context) -> Reading:
+    """Requests of the longest accepted context that fit into one rank's pool."""
+    capacity, longest = _gauge(c, CAPACITY, largest=True), _gauge(c, "llm_max_model_tokens", largest=True)
+    if capacity is None or not longest:
+        return missing(c, "llm_max_model_tokens" if capacity is not None else CAPACITY)
+    return number(capacity / longest)
+
+
+def context_slack_ratio(c: Context) -> Reading:
+    """How many times the longest accepted context exceeds what traffic uses (90th percentile of prompt + output)."""
+    longest, used = _gauge(c, "llm_max_model_tokens", largest=True), full_context_tokens(c)
+    if not longest:
+        return missing(c, "llm_max_model_tokens")
+    return used if used.value is None else number(longest / max(1.0, used.value), Standing.ESTIMATE)
+
+
+def caching_enabled(c: Context) -> Reading:
+    """1 when prefix caching is on in the configuration, 0 when it is off."""
+    found = _gauge(c, "llm_prefix_caching_enabled", largest=True)
+    return missing(c, "llm_prefix_caching_enabled") if found is None else number(found)
+
+
+def prefix_hit_before_ratio(c: Context) -> Reading:
+    """Hit ratio of the process before the window: that hits existed once is evidence that prompts share something."""
+    asked, found = c.counter("llm_prefix_cache_query_tokens_total"), c.counter("llm_prefix_cache_hit_tokens_total")
+    if asked is None or found is None:
+        return missing(c, "llm_prefix_cache_query_tokens_total")
+    return number(found.values[0] / asked.values[0]) if asked.values[0] > 0 else no_traffic("earlier lookups")

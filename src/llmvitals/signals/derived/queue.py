@@ -1,0 +1,214 @@
+"""The queue as it stands now: its age, what is ahead of a new request, who waits for what, whether it grows.
+
+vLLM observes queue time only when a request finishes, so a stalled queue looks healthy in its histograms. These read the
+live gauges and the balance of arrivals against first tokens.
+"""
+
+from __future__ import annotations
+
+import math
+
+from llmvitals.gaps import GapKind
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.measure import Line, mann_kendall_z, steps
+from llmvitals.signals.reading import Reading, Standing
+
+WAITING = "llm_requests_waiting"
+RUNNING = "llm_requests_running"
+REASON = "llm_requests_waiting_by_reason"
+
+
+def preempted_waiting(c: Context) -> Reading:
+    """Requests that wait again after a preemption: first tokens - finished - running - aborted, as counters stand.
+
+    Exact between steps, a lower bound while something prefills; 0 when nothing was ever preempted.
+    """
+    clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
+    ever = c.counter("llm_preemptions_total")
+    if clock is None or running is None or waiting is None or done is None:
+        return missing(c, RUNNING)
+    if ever is None:
+        return missing(c, "llm_preemptions_total")
+    if ever.last == 0:
+        return number(0.0)
+    left = c.aborts.last if c.aborts else 0.0
+    return number(min(max(0.0, clock.last - done.last - running.last - left), waiting.last))
+
+
+def queue_age_seconds(c: Context) -> Reading:
+    """Age of the oldest waiting request, at least (seconds).
+
+    With A(t) = finished + running + waiting + aborted: that request had arrived by the time at which A first reached
+    (finished + running + aborted now) + 1; once preemptions moved, first tokens stand for finished + running (the oldest
+    request *without a first token*). Less the page's own answer time.
+    """
+    clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
+    if clock is None or running is None or waiting is None or done is None or not clock.times:
+        return missing(c, WAITING)
+    if waiting.last <= 0:
+        return number(0.0, Standing.LOWER)
+    if c.aborts is None and c.growth("llm_requests_finished_total", reason="abort"):
+        return absent(GapKind.MISSING, "clients left and the page does not count how many", "llm_http_requests_total")
+    left = c.aborts.values if c.aborts else (0.0,) * len(clock.times)
+    moved = c.preemptions is None or c.preemptions > 0
+    served = clock.last if moved else done.last + running.last
+    target = served + left[-1] + 1
+    for i, t in enumerate(clock.times):
+        if done.values[i] + running.values[i] + waiting.values[i] + left[i] >= target:
+            age = max(0.0, clock.times[-1] - t - _answer(c))
+            note = "older than the window" if i == 0 else ""
+            return number(age, Standing.LOWER, note)
+    return number(0.0, Standing.LOWER)
+
+
+def _answer(c: Context) -> float:
+    tracks = c.live.tracks("llm_target_answer_seconds")
+    return max((t.values[-1] for t in tracks), default=0.0)
+
+
+def first_token_rate(c: Context) -> float:
+    """First tokens per second over the last 30 s (or the whole window when it is shorter or they are none)."""
+    clock = c.clock
+    if clock is None or len(clock.times) < 2:
+        return 0.0
+    recent = clock.after(clock.times[-1] - 30.0)
+    for part in (recent, clock):
+        if len(part.times) >= 2 and part.values[-1] > part.values[0]:
+            return (part.values[-1] - part.values[0]) / (part.times[-1] - part.times[0])
+    return 0.0
+
+
+def wait_ahead_seconds(c: Context) -> Reading:
+    """How long a request that arrives now will wait: (waiting - preempted waiting) / first-token rate (seconds)."""
+    waiting = c.waiting
+    again = preempted_waiting(c)
+    if waiting is None:
+        return missing(c, WAITING)
+    if waiting.last <= 0:
+        return number(0.0, Standing.ESTIMATE)
+    rate = first_token_rate(c)
+    if rate <= 0:
+        return absent(GapKind.STALE, f"{waiting.last:.0f} wait and no first token came", WAITING)
+    return number(max(0.0, waiting.last - (again.value or 0.0)) / rate, Standing.ESTIMATE)
+
+
+def waiting_tokens(c: Context) -> Reading:
+    """Prompt tokens in the queue (estimate): waiting x mean prompt length of the requests that finished."""
+    h = c.hist("llm_request_prompt_tokens")
+    if c.waiting is None:
+        return missing(c, WAITING)
+    if c.waiting.last <= 0:
+        return number(0.0, Standing.ESTIMATE)
+    if h is None or h.mean is None:
+        return no_traffic("finished requests whose length is known")
+    return number(c.waiting.last * h.mean, Standing.ESTIMATE, "waiting x mean prompt")
+
+
+def _share_waiting(line: Line) -> float:
+    return sum(v > 0 for v in line.values) / len(line.values)
+
+
+def waiting_share_ratio(c: Context) -> Reading:
+    """Share of pages on which somebody waits."""
+    if c.waiting is None or not c.waiting.values:
+        return missing(c, WAITING)
+    return number(_share_waiting(c.waiting))
+
+
+def waiting_last(c: Context) -> Reading:
+    """Requests waiting on the newest page."""
+    return missing(c, WAITING) if c.waiting is None else number(c.waiting.last)
+
+
+def running_max(c: Context) -> Reading:
+    """Most requests seen running on one page."""
+    return missing(c, RUNNING) if c.running is None else number(max(c.running.values))
+
+
+def deferred_share_ratio(c: Context) -> Reading:
+    """Of the pages with waiting requests, the share on which none of them waits for capacity (all are deferred)."""
+    if not c.live.tracks(REASON):
+        return missing(c, REASON)
+    deferred = _by_reason(c, "deferred")
+    capacity = _by_reason(c, "capacity")
+    busy = [(d, k) for d, k in zip(deferred.values, capacity.values, strict=True) if d + k > 0]
+    if not busy:
+        return no_traffic("page with waiting requests")
+    return number(sum(d > 0 and k == 0 for d, k in busy) / len(busy))
+
+
+def _by_reason(c: Context, reason: str) -> Line:
+    clock = c.clock
+    tracks = c.live.tracks(REASON, {"reason": reason})
+    sums: dict[float, float] = {}
+    for track in tracks:
+        for t, v in zip(track.times, track.values, strict=True):
+            sums[t] = sums.get(t, 0.0) + v
+    times = clock.times if clock else tuple(sorted(sums))
+    return Line(times, tuple(sums.get(t, 0.0) for t in times))
+
+
+def running_pinned_ratio(c: Context) -> Reading:
+    """Of the pages with waiting requests, the share on which running stands at its maximum (at least 5 such pages).
+
+    ``max_num_seqs`` is on no page; running pinned at one number with turnover is how the seats show.
+    """
+    if c.running is None or c.waiting is None:
+        return missing(c, RUNNING)
+    top = max(c.running.values)
+    busy = [r for r, w in zip(c.running.values, c.waiting.values, strict=True) if w > 0]
+    if len(busy) < 5:
+        return absent(GapKind.TOO_SHORT, f"only {len(busy)} pages with waiting requests", WAITING)
+    return number(sum(r == top for r in busy) / len(busy))
+
+
+def turnover_ratio(c: Context) -> Reading:
+    """How many times the running batch was replaced: finished / most running."""
+    if c.running is None:
+        return missing(c, RUNNING)
+    top = max(c.running.values)
+    return number(c.finished / top) if top > 0 else no_traffic("running request")
+
+
+def waiting_trend_z(c: Context) -> Reading:
+    """Mann-Kendall z of the waiting requests: above 3 their rise is no chance."""
+    if c.waiting is None:
+        return missing(c, WAITING)
+    return number(mann_kendall_z(c.waiting.values))
+
+
+def waiting_growth_sigmas(c: Context) -> Reading:
+    """Growth of the queue over the window in units of the spread of a balanced queue, sqrt(arrivals)."""
+    if c.waiting is None:
+        return missing(c, WAITING)
+    grown = c.waiting.values[-1] - c.waiting.values[0]
+    arrivals = max(1.0, c.finished + grown + (c.aborted or 0.0))
+    return number(grown / math.sqrt(arrivals))
+
+
+def arrival_rate(c: Context) -> Reading:
+    """Requests per second that reached the engine: finished + aborted + growth of those inside, over the window."""
+    if c.running is None or c.waiting is None or c.live.seconds <= 0:
+        return missing(c, RUNNING)
+    inside = (c.running.last + c.waiting.last) - (c.running.values[0] + c.waiting.values[0])
+    return number(max(0.0, c.finished + (c.aborted or 0.0) + inside) / c.good.seconds)
+
+
+def preemption_spread_ratio(c: Context) -> Reading:
+    """Share of the intervals between pages in which requests were preempted (at least 3 needed to be a spread)."""
+    moved = c.counter("llm_preemptions_total")
+    if moved is None:
+        return missing(c, "llm_preemptions_total")
+    found = steps(moved)
+    if not found:
+        return absent(GapKind.TOO_SHORT, "one page only")
+    hit = sum(step > 0 for step in found)
+    return number(hit / len(found) if hit >= 3 else 0.0)
+
+
+def preemptions_per_completion(c: Context) -> Reading:
+    """Preemptions per finished request."""
+    if c.preemptions is None:
+        return missing(c, "llm_preemptions_total")
+    return number(c.preemptions / max(1.0, c.finished))

@@ -1,0 +1,186 @@
+"""What users got: definite breaches of the SLO, the harm test, joint goodput as an interval, refusals.
+
+Counts are taken at real bucket edges, so a breach is only called one when it lies beyond the edge above the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+
+from llmvitals.gaps import GapKind
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.measure import binomial_tail
+from llmvitals.signals.reading import Reading, Standing
+
+TTFT = "llm_request_ttft_seconds"
+TPOT = "llm_request_tpot_seconds"
+ITL = "llm_request_inter_token_seconds"
+
+
+def overdue_count(c: Context) -> float:
+    """Requests that have waited for their first token longer than the TTFT threshold and still have none (lower bound).
+
+    All that had arrived by the newest page older than the threshold, less all first tokens and all who left since.
+    """
+    clock, running, waiting, finished = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
+    if clock is None or running is None or waiting is None or finished is None or not clock.times:
+        return 0.0
+    limit = clock.times[-1] - c.settings.slo.ttft_seconds
+    old = [i for i, t in enumerate(clock.times) if t <= limit]
+    if not old:
+        return 0.0
+    i = old[-1]
+    gone = (c.aborts.values[-1] - c.aborts.values[i]) if c.aborts else 0.0
+    base = c.aborts.values[i] if c.aborts else 0.0
+    arrived = finished.values[i] + running.values[i] + waiting.values[i] + base
+    return max(0.0, min(arrived - clock.values[-1] - gone - base, waiting.values[-1]))
+
+
+def ttft_breaches(c: Context) -> tuple[float, float] | None:
+    """(definite TTFT breaches incl. overdue requests, requests counted); None without the histogram."""
+    h = c.hist(TTFT)
+    if h is None:
+        return None
+    late = overdue_count(c)
+    return h.total - h.at_most(c.settings.slo.ttft_seconds)[1] + late, h.total + late
+
+
+def tpot_breaches(c: Context) -> tuple[float, float] | None:
+    """(definite TPOT breaches, finished requests counted); None where the engine has no per-request TPOT."""
+    h = c.hist(TPOT)
+    return None if h is None else (h.total - h.at_most(c.settings.slo.tpot_seconds)[1], h.total)
+
+
+def _ratio(found: tuple[float, float] | None, c: Context, family: str) -> Reading:
+    if found is None:
+        return missing(c, family)
+    bad, n = found
+    return number(bad / n, Standing.LOWER) if n > 0 else no_traffic("requests")
+
+
+def _harm(found: tuple[float, float] | None, c: Context, family: str) -> Reading:
+    if found is None:
+        return missing(c, family)
+    bad, n = found
+    if n <= 0:
+        return no_traffic("requests")
+    return number(binomial_tail(math.floor(bad), round(n), 1 - c.settings.slo.objective))
+
+
+def ttft_breach_ratio(c: Context) -> Reading:
+    """Share of requests whose first token certainly came too late, those still overdue included."""
+    return _ratio(ttft_breaches(c), c, TTFT)
+
+
+def tpot_breach_ratio(c: Context) -> Reading:
+    """Share of finished requests whose mean time per output token was certainly over the threshold."""
+    return _ratio(tpot_breaches(c), c, TPOT)
+
+
+def ttft_harm_p(c: Context) -> Reading:
+    """Chance of so many definite TTFT breaches if the objective were just met (binomial tail). Small = users are hurt."""
+    return _harm(ttft_breaches(c), c, TTFT)
+
+
+def tpot_harm_p(c: Context) -> Reading:
+    """Chance of so many definite TPOT breaches if the objective were just met (binomial tail). Small = users are hurt.
+
+    Engines without a per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow.
+    """
+    if c.hist(TPOT) is not None:
+        return _harm(tpot_breaches(c), c, TPOT)
+    h = c.hist(ITL)
+    if h is None:
+        return missing(c, TPOT)
+    if h.total <= 0:
+        return no_traffic("tokens")
+    slow = (h.total - h.at_most(c.settings.slo.tpot_seconds)[1]) / h.total
+    return number(0.0 if slow > 0.5 else 1.0, Standing.ESTIMATE, "from gaps between tokens, not per request")
+
+
+def harm_p(c: Context) -> Reading:
+    """The smaller of the two chances that an objective is still met: the gate before any cause that needs hurt users."""
+    found = [r for r in (ttft_harm_p(c), tpot_harm_p(c)) if r.value is not None]
+    return min(found, key=lambda r: r.value or 0.0) if found else ttft_harm_p(c)
+
+
+def _goodput(c: Context) -> tuple[float, float] | Reading:
+    ttft, tpot, running, waiting = c.hist(TTFT), c.hist(TPOT), c.running, c.waiting
+    for h, family in ((ttft, TTFT), (tpot, TPOT), (running, "llm_requests_running"), (waiting, "llm_requests_waiting")):
+        if h is None:
+            return missing(c, family)
+    assert ttft and tpot and running and waiting
+    done = tpot.total
+    failed = max(
+        c.growth("llm_http_requests_total", status="5xx") or 0.0, c.growth("llm_requests_rejected_total") or 0.0
+    )
+    if done + failed <= 0:
+        return no_traffic("finished requests")
+    inside = running.last + waiting.last
+    if inside > 0.2 * done:
+        return absent(GapKind.CENSORED, f"{inside:.0f} requests in flight against {done:.0f} finished", TPOT)
+    before = running.values[0] + (waiting.values[0] if c.preemptions else 0.0)
+    lag = max(0.0, ttft.total - done + before)
+    ttft_low, ttft_high = ttft.at_most(c.settings.slo.ttft_seconds)
+    tpot_low, tpot_high = tpot.at_most(c.settings.slo.tpot_seconds)
+    low = max(0.0, tpot_low + max(0.0, ttft_low - lag) - done)
+    high = min(done, tpot_high, ttft_high + before)
+    return low / (done + failed + inside), high / max(1e-9, done + failed + overdue_count(c))
+
+
+def goodput_low_ratio(c: Context) -> Reading:
+    """Share of requests that met both thresholds, at least: as the engine saw it, counts at real bucket edges."""
+    found = _goodput(c)
+    return found if isinstance(found, Reading) else number(min(found), Standing.LOWER)
+
+
+def goodput_high_ratio(c: Context) -> Reading:
+    """Share of requests that met both thresholds, at most."""
+    found = _goodput(c)
+    return found if isinstance(found, Reading) else number(min(1.0, max(found)), Standing.UPPER)
+
+
+def _http(c: Context, status: str) -> float | None:
+    if not c.window.tracks("llm_http_requests_total") and c.clock is None:
+        return None
+    return c.growth("llm_http_requests_total", status=status) or 0.0
+
+
+def error_ratio(c: Context) -> Reading:
+    """Share of HTTP answers that were 5xx."""
+    ok, bad, client = _http(c, "2xx"), _http(c, "5xx"), _http(c, "4xx")
+    if ok is None or bad is None or client is None:
+        return missing(c, "llm_http_requests_total")
+    total = ok + bad + client
+    return number(bad / total) if total > 0 else no_traffic("HTTP answers")
+
+
+def client_error_ratio(c: Context) -> Reading:
+    """Share of HTTP answers that were 4xx: the only place where refused input shows."""
+    ok, bad, client = _http(c, "2xx"), _http(c, "5xx"), _http(c, "4xx")
+    if ok is None or bad is None or client is None:
+        return missing(c, "llm_http_requests_total")
+    total = ok + bad + client
+    return number(client / total) if total > 0 else no_traffic("HTTP answers")
+
+
+def server_errors(c: Context) -> Reading:
+    """5xx answers in the window."""
+    found = _http(c, "5xx")
+    return missing(c, "llm_http_requests_total") if found is None else number(found)
+
+
+def rejected(c: Context) -> Reading:
+    """Requests refused at admission in the window."""
+    found = c.growth("llm_requests_rejected_total")
+    return missing(c, "llm_requests_rejected_total") if found is None else number(found)
+
+
+def rejection_ratio(c: Context) -> Reading:
+    """Share of offered requests that were refused at admission."""
+    found = c.growth("llm_requests_rejected_total")
+    if found is None:
+        return missing(c, "llm_requests_rejected_total")
+    offered = found + max(c.first_tokens, c.finished)
+    return number(found / offered) if offered > 0 else no_traffic("requests")

@@ -1,0 +1,228 @@
+"""What the engine works on: shares of prompt and output, stalls of running streams, lengths, aborts and wasted work."""
+
+from __future__ import annotations
+
+import math
+
+from llmvitals.gaps import GapKind
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number, spread
+from llmvitals.signals.derived.kv import computed_prompt
+from llmvitals.signals.measure import Line, growth, hist, percentile
+from llmvitals.signals.reading import Reading, Standing
+
+PROMPT = "llm_request_prompt_tokens"
+GENERATED = "llm_request_generation_tokens"
+ITL = "llm_request_inter_token_seconds"
+TPOT = "llm_request_tpot_seconds"
+ASKED = "llm_request_max_tokens_param"
+
+
+def prompt_share_ratio(c: Context) -> Reading:
+    """Share of prompt tokens among the computed tokens of finished requests: how much of the work is prefill."""
+    prompt, generated, computed = c.hist(PROMPT), c.hist(GENERATED), computed_prompt(c)
+    if prompt is None or generated is None:
+        return missing(c, PROMPT if prompt is None else GENERATED)
+    if computed is None:
+        return no_traffic("finished requests")
+    tokens = computed * prompt.total
+    return number(tokens / max(1.0, tokens + generated.sum), Standing.ESTIMATE)
+
+
+def prompt_p10_tokens(c: Context) -> Reading:
+    """Lower edge of the bucket that holds the 10th percentile of prompt lengths (tokens)."""
+    return _edge(c, PROMPT, 0.10)
+
+
+def prompt_p95_tokens(c: Context) -> Reading:
+    """Lower edge of the bucket that holds the 95th percentile of prompt lengths (tokens)."""
+    return _edge(c, PROMPT, 0.95)
+
+
+def _edge(c: Context, family: str, q: float, *, upper: bool = False) -> Reading:
+    h = c.hist(family)
+    if h is None:
+        return missing(c, family)
+    found = h.bucket(q)
+    if found is None:
+        return no_traffic("observations")
+    low, high = found
+    if upper:
+        return number(h.edges[-1] if math.isinf(high) else high, Standing.LOWER if math.isinf(high) else Standing.UPPER)
+    return number(low, Standing.LOWER)
+
+
+def itl_median_low_seconds(c: Context) -> Reading:
+    """The median gap between tokens is at least this (lower edge of its bucket, seconds)."""
+    return _edge(c, ITL, 0.5)
+
+
+def itl_median_high_seconds(c: Context) -> Reading:
+    """The median gap between tokens is at most this (upper edge of its bucket, seconds)."""
+    return _edge(c, ITL, 0.5, upper=True)
+
+
+def itl_p99_low_seconds(c: Context) -> Reading:
+    """The 99th percentile of gaps between tokens is at least this (lower edge of its bucket, seconds)."""
+    return _edge(c, ITL, 0.99)
+
+
+def tpot_median_low_seconds(c: Context) -> Reading:
+    """The median time per output token of a request is at least this (lower edge of its bucket, seconds)."""
+    return _edge(c, TPOT if c.hist(TPOT) is not None else ITL, 0.5)
+
+
+def tpot_median_high_seconds(c: Context) -> Reading:
+    """The median time per output token of a request is at most this (upper edge of its bucket, seconds)."""
+    return _edge(c, TPOT if c.hist(TPOT) is not None else ITL, 0.5, upper=True)
+
+
+def itl_spread(c: Context) -> Reading:
+    """How many times the 99th percentile of gaps exceeds the median, at least."""
+    return spread(c.hist(ITL), c, ITL, 0.99, 0.5)
+
+
+def generation_spread(c: Context) -> Reading:
+    """How many times the 99th percentile of output lengths exceeds the median, at least."""
+    return spread(c.hist(GENERATED), c, GENERATED, 0.99, 0.5)
+
+
+def prompt_spread(c: Context) -> Reading:
+    """How many times the 95th percentile of prompt lengths exceeds the median, at least."""
+    return spread(c.hist(PROMPT), c, PROMPT, 0.95, 0.5)
+
+
+def prompt_length_cv(c: Context) -> Reading:
+    """Coefficient of variation of prompt lengths, from the means between pages (ratio).
+
+    Means of n requests spread sqrt(n) less than single ones, which is undone interval by interval.
+    """
+    total, count = _pair(c, f"{PROMPT}_sum"), _pair(c, f"{PROMPT}_count")
+    if total is None or count is None:
+        return missing(c, PROMPT)
+    grown = [
+        (s1 - s0, n1 - n0)
+        for s0, s1, n0, n1 in zip(total.values, total.values[1:], count.values, count.values[1:], strict=False)
+        if n1 > n0
+    ]
+    everything, n_all = sum(s for s, _ in grown), sum(n for _, n in grown)
+    if len(grown) < 3 or everything <= 0:
+        return no_traffic("three intervals with finished requests")
+    mean = everything / n_all
+    variance = sum(n * (s / n - mean) ** 2 for s, n in grown) / len(grown)
+    return number(math.sqrt(variance) / mean, Standing.ESTIMATE)
+
+
+def _pair(c: Context, name: str) -> Line | None:
+    return c.counter(name)
+
+
+def open_max_tokens_ratio(c: Context) -> Reading:
+    """Share of finished requests whose max_tokens lies above the last finite bucket: nobody set one, the model's cap rules."""
+    h = c.hist(ASKED)
+    if h is None:
+        return missing(c, ASKED)
+    return number(h.open_count / h.total) if h.total > 0 else no_traffic("finished requests")
+
+
+def open_max_tokens_count(c: Context) -> Reading:
+    """Finished requests whose max_tokens lies above the last finite bucket."""
+    h = c.hist(ASKED)
+    return missing(c, ASKED) if h is None else number(h.open_count)
+
+
+def generation_p90_tokens(c: Context) -> Reading:
+    """Upper edge of the bucket with the 90th percentile of output lengths: what a server default could allow (tokens)."""
+    return _edge(c, GENERATED, 0.9, upper=True)
+
+
+def aborted_requests(c: Context) -> Reading:
+    """Requests whose clients left in the window, off by a few (HTTP 2xx - finished - rejected after a 200)."""
+    if c.aborted is None:
+        return missing(c, "llm_http_requests_total")
+    return number(c.aborted, Standing.ESTIMATE, "off by a few at the edges of pages")
+
+
+def aborted_ratio(c: Context) -> Reading:
+    """Share of the ended requests whose clients had left."""
+    if c.aborted is None:
+        return missing(c, "llm_http_requests_total")
+    ended = c.aborted + c.finished
+    return number(c.aborted / ended, Standing.ESTIMATE) if ended > 0 else no_traffic("ended requests")
+
+
+def wasted_decode_ratio(c: Context) -> Reading:
+    """Share of generated tokens that belong to no finished request; speaks only when clients left.
+
+    Requests in flight look the same, so it is an upper bound while many run.
+    """
+    if c.aborted is None:
+        return missing(c, "llm_http_requests_total")
+    if c.aborted < 1:
+        return number(0.0)
+    h, made = c.hist(GENERATED), c.growth("llm_generation_tokens_total")
+    if h is None or made is None:
+        return missing(c, GENERATED)
+    return number(max(0.0, 1.0 - h.sum / made), Standing.UPPER) if made > 0 else no_traffic("tokens")
+
+
+def frontend_residual_seconds(c: Context) -> Reading:
+    """Mean time of a finished request outside queue and engine: e2e - queue - inference (one population, seconds).
+
+    The API process, its tokenizer and the hand-over; it holds stalls that the gauges miss.
+    """
+    parts = [c.hist(f"llm_request_{name}_seconds") for name in ("e2e", "queue", "inference")]
+    for found, name in zip(parts, ("e2e", "queue", "inference"), strict=True):
+        if found is None:
+            return missing(c, f"llm_request_{name}_seconds")
+        if found.mean is None:
+            return no_traffic("finished requests")
+    e2e, queue, inference = (p.mean for p in parts if p is not None and p.mean is not None)
+    return number(max(0.0, e2e - queue - inference))
+
+
+def frontend_residual_late_seconds(c: Context) -> Reading:
+    """The front-end residual over the last third of the window: whether the stall is still there (seconds)."""
+    late = c.good.slice(c.good.end - c.good.seconds / 3, c.good.end)
+    parts = [hist(late, f"llm_request_{name}_seconds") for name in ("e2e", "queue", "inference")]
+    means = [p.mean for p in parts if p is not None and p.mean is not None]
+    if len(means) < 3:
+        return no_traffic("finished requests in the last third")
+    return number(max(0.0, means[0] - means[1] - means[2]))
+
+
+def residual_share_ratio(c: Context) -> Reading:
+    """The front-end residual over the mean time to first token: which part of the wait the engine never saw."""
+    residual, ttft = frontend_residual_seconds(c), c.hist("llm_request_ttft_seconds")
+    if residual.value is None:
+        return residual
+    if ttft is None or not ttft.mean:
+        return no_traffic("first tokens")
+    return number(residual.value / ttft.mean, Standing.ESTIMATE)
+
+
+def page_answer_seconds(c: Context) -> Reading:
+    """Median time in which the API process answered with its metrics page (seconds): its event loop's lag."""
+    tracks = c.good.tracks("llm_target_answer_seconds")
+    values = tuple(v for t in tracks for v in t.values)
+    return number(percentile(values, 0.5)) if values else missing(c, "llm_target_answer_seconds")
+
+
+def api_cpu_cores(c: Context) -> Reading:
+    """CPU of the API process in cores, over the window."""
+    used = growth(c.live, "llm_process_cpu_seconds_total")
+    if used is None:
+        return missing(c, "llm_process_cpu_seconds_total")
+    return number(used / c.live.seconds) if c.live.seconds > 0 else absent(GapKind.TOO_SHORT, "one page only")
+
+
+def adapters_short(c: Context) -> Reading:
+    """Share of the pages with waiting requests on which adapters wait while the slots are full."""
+    slots, busy, wanted = (c.gauge(f"llm_lora_{n}") for n in ("slots", "running_adapters", "waiting_adapters"))
+    if slots is None or busy is None or wanted is None:
+        return missing(c, "llm_lora_slots")
+    if c.waiting is None:
+        return missing(c, "llm_requests_waiting")
+    rows = zip(slots.values, busy.values, wanted.values, c.waiting.values, strict=True)
+    hits = [w > 0 and b >= s > 0 for s, b, w, queue in rows if queue > 0]
+    return number(sum(hits) / len(hits)) if hits else no_traffic("page with waiting requests")

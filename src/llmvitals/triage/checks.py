@@ -1,0 +1,464 @@
+"""The ordered table of checks: every cause, the conditions under which it is named, and the setting to change.
+
+Conditions were fitted on recordings of a real vLLM under known load; docs/accuracy.md says how far to trust them. Numbers
+that an operator may want to move are in ``settings.Thresholds``; those written here belong to the shape of a check.
+"""
+
+from __future__ import annotations
+
+from llmvitals.settings import Settings
+from llmvitals.triage.model import Check, Limit, Number, Readings, Remedy
+
+# -- conditions used by several checks -------------------------------------------------------------------------------
+TTFT_HARM = Limit("ttft_harm_p", "<", "thresholds.harm_p")
+TPOT_HARM = Limit("tpot_harm_p", "<", "thresholds.harm_p")
+ANY_HARM = Limit("harm_p", "<", "thresholds.harm_p")
+QUEUED = Limit("waiting_share_ratio", ">=", "thresholds.waiting_share")
+NOT_QUEUED = Limit("waiting_share_ratio", "<", "thresholds.waiting_share")
+KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
+KV_FREE = Limit("kv_room_ratio", ">", 0.0)
+FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
+GPU_IDLE = Limit("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active")
+
+
+def _signal(name: str, factor: float = 1.0) -> Number:
+    """The value of a signal, times a factor, in whole units."""
+
+    def value(readings: Readings, _: Settings) -> float | None:
+        found = readings[name].value
+        return None if found is None else float(max(1, round(found * factor)))
+
+    return value
+
+
+def _ceiling(readings: Readings, settings: Settings) -> float | None:
+    """Queue ceiling: completions per second x the TTFT threshold, the wait that is still acceptable."""
+    rate = readings["completion_rate"].value
+    return None if rate is None else float(max(1, round(rate * settings.slo.ttft_seconds)))
+
+
+def _more_seats(readings: Readings, _: Settings) -> float | None:
+    """Seats that the KV pool allows, at most four times what runs now: raise in steps and look."""
+    fit, now = readings["seats"].value, readings["running_max"].value
+    return None if fit is None or now is None else float(max(now + 1, min(fit, now * 4)))
+
+
+def _fewer_seats(readings: Readings, settings: Settings) -> float | None:
+    """Running x target / measured TPOT: decode steps grow about linearly with a batch that is too large."""
+    now, tpot = readings["running_max"].value, readings["tpot_mean_seconds"].value
+    if now is None or not tpot:
+        return None
+    return float(max(1, round(now * min(1.0, settings.slo.tpot_seconds / tpot))))
+
+
+def _model_len(readings: Readings, _: Settings) -> float | None:
+    """What traffic uses, with half as much again in reserve, in steps of 1,024."""
+    used = readings["full_context_tokens"].value
+    return None if used is None else float(-(-int(used * 1.5) // 1024) * 1024)
+
+
+CHECKS: tuple[Check, ...] = (
+    # -- 0: can the numbers be trusted, is it serving --------------------------------------------------------------
+    Check(
+        "not-serving",
+        0,
+        "Up, but no tokens come out",
+        "backpressure article, section on health and readiness",
+        Remedy("Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"),
+        when=(
+            (Limit("dead_tail_pages", ">=", 3),),
+            (Limit("silent_failures", ">=", 10), Limit("error_ratio", ">=", 0.5)),
+            (Limit("stalled_seconds", ">=", 15),),
+        ),
+        explains=("telemetry-broken", "unbounded-queue", "kv-cache-saturation", "prefill-bound", "batch-too-small",
+                  "api-server-bound", "cold-start", "prefill-decode-interference"),
+        confidence=0.9,
+    ),
+    Check(
+        "overloaded-and-shedding",
+        0,
+        "Load is refused, what is admitted is served",
+        "backpressure article, bottleneck 8",
+        Remedy("Nothing to fix in the engine: add capacity if the refused load is wanted.", "replicas"),
+        when=(
+            (
+                Limit("rejected_requests", ">=", 10),
+                Limit("rejection_ratio", ">=", 0.05),
+                Limit("waiting_trend_z", "<", 3),
+            ),
+        ),
+        leads=False,
+        confidence=0.9,
+    ),
+    # -- 7 first in rank: what passes by itself ---------------------------------------------------------------------
+    Check(
+        "cold-start",
+        7,
+        "The replica has just started",
+        "backpressure article, bottleneck 18",
+        Remedy("It passed: warm a replica up before it is ready, keep one warm, scale on queue wait instead of GPU percent.", "startupProbe"),
+        when=(
+            (
+                TTFT_HARM,
+                Limit("uptime_seconds", "<=", 120),
+                Limit("late_ttft_breaches", "<=", 0),
+                Limit("waiting_last", "<=", 0),
+            ),
+        ),
+        explains=("api-server-bound", "ghost-compute", "prefill-bound", "kv-cache-saturation", "batch-too-small"),
+        confidence=0.75,
+    ),
+    Check(
+        "rollout-and-probes",
+        7,
+        "The process was restarted",
+        "backpressure article, bottleneck 19",
+        Remedy("Look for exit 137, probe failures or a rollout; separate liveness from inference, grace period above the longest generation.", "terminationGracePeriodSeconds"),
+        when=((Limit("restarts", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)), (Limit("restarts", ">=", 1), ANY_HARM)),
+        confidence=0.6,
+        note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
+    ),
+    # -- 5: waits that are not for capacity -------------------------------------------------------------------------
+    Check(
+        "adapter-slots",
+        5,
+        "More LoRA adapters wanted than slots",
+        "recordings: adapters share one slot",
+        Remedy("Raise max_loras to the number of adapters that are busy at once, or give each adapter its own pool.", "--max-loras"),
+        when=(
+            (Limit("adapters_short_ratio", ">=", 0.2), Limit("deferred_share_ratio", ">=", 0.5), ANY_HARM),
+            (Limit("adapters_short_ratio", ">=", 0.5), Limit("deferred_share_ratio", ">=", 0.5), Limit("waiting_share_ratio", ">=", 0.2)),
+        ),
+        explains=("grammar-compilation", "prefill-bound", "unbounded-queue"),
+        confidence=0.85,
+    ),
+    Check(
+        "grammar-compilation",
+        5,
+        "Requests wait for their grammar to compile",
+        "backpressure article, bottleneck 17",
+        Remedy("Warm known schemas up, limit their size and number, reuse identical ones.", "structured outputs"),
+        when=((TTFT_HARM, Limit("deferred_share_ratio", ">=", 0.5), Limit("waiting_share_ratio", ">=", 0.3), KV_FREE),),
+        explains=("prefill-bound", "unbounded-queue", "batch-too-small", "head-of-line-blocking", "prefix-cache-miss"),
+        confidence=0.7,
+        note="Deferred requests also wait for adapters or for KV from elsewhere; neither shows here.",
+    ),
+    # -- 1: memory pressure -----------------------------------------------------------------------------------------
+    Check(
+        "preemption-thrash",
+        1,
+        "More was admitted than the KV cache holds; work is computed again and again",
+        "backpressure article, bottleneck 2",
+        Remedy("Cap admission at what the KV pool holds when requests are at their longest.", "--max-num-seqs", _signal("seats_full")),
+        when=(
+            (
+                Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
+                Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
+                Limit("preemptions_per_completion", ">=", "thresholds.preemptions_per_completion"),
+                Limit("kv_free_low_ratio", "<=", 0.1),
+            ),
+        ),
+        confirms=(Limit("preempted_waiting", ">", 0), ANY_HARM),
+        explains=("kv-cache-saturation", "unbounded-queue", "batch-too-large", "prefill-decode-interference", "prefill-bound",
+                  "block-fragmentation", "batch-too-small"),
+        confidence=0.9,
+    ),
+    Check(
+        "block-fragmentation",
+        1,
+        "KV blocks are much larger than what sequences put into them",
+        "batching mistakes, mistake 1",
+        Remedy("Use smaller KV blocks for short requests (16 for outputs under 50 tokens).", "--block-size", lambda _r, _s: 16.0),
+        when=((TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_fill_ratio", "<", 0.4), Limit("kv_free_low_ratio", "<=", 0.1)),),
+        explains=("kv-cache-saturation", "unbounded-queue", "prefill-bound"),
+        confidence=0.6,
+    ),
+    Check(
+        "kv-cache-saturation",
+        1,
+        "The KV cache is full, so new requests wait",
+        "backpressure article, bottleneck 1",
+        Remedy("Cap admission at the seats the pool has; for more: FP8 KV, smaller weights, another replica.", "--max-num-seqs", _signal("seats")),
+        when=((TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),(TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor"))),
+        confirms=(Limit("queue_share_ratio", ">=", 0.3),),
+        explains=("prefill-bound", "batch-too-small", "prefix-cache-miss"),
+        confidence=0.85,
+    ),
+    Check(
+        "context-imbalance",
+        1,
+        "The longest accepted context is out of proportion to the pool",
+        "batching mistakes, mistake 4",
+        Remedy("Cut max_model_len to what traffic uses.", "--max-model-len", _model_len),
+        when=((ANY_HARM, QUEUED, Limit("contexts_in_pool", "<", 4), Limit("context_slack_ratio", ">=", 4)),),
+        leads=False,
+        confidence=0.6,
+    ),
+    Check(
+        "preemption-mode",
+        1,
+        "Long prompts are computed again after each preemption",
+        "batching mistakes, mistake 2",
+        Remedy("Swap or offload instead of recomputing where the engine can; else cap admission.", "--kv-offloading-size"),
+        when=(
+            (
+                Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
+                Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
+                Limit("prompt_mean_tokens", ">=", 4000),
+            ),
+        ),
+        leads=False,
+        confidence=0.7,
+    ),
+    # -- 2: batch configuration -------------------------------------------------------------------------------------
+    Check(
+        "batch-too-small",
+        2,
+        "Too few seats: requests wait while KV and compute are free",
+        "recordings: two seats",
+        Remedy("Raise max_num_seqs step by step while TPOT stays inside its target.", "--max-num-seqs", _more_seats),
+        when=(
+            (
+                TTFT_HARM,
+                KV_FREE,
+                QUEUED,
+                Limit("running_pinned_ratio", ">=", 0.75),
+                Limit("turnover_ratio", ">=", 2),
+                Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
+                Limit("tpot_median_low_seconds", "<", "slo.tpot_seconds"),
+                Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
+            ),
+        ),
+        confirms=(GPU_IDLE,),
+        explains=("prefill-bound", "head-of-line-blocking"),
+        confidence=0.8,
+    ),
+    Check(
+        "batch-too-large",
+        2,
+        "The batch is too large: every token is slow",
+        "recordings: 220 running",
+        Remedy("Lower max_num_seqs to where TPOT meets its target, and add replicas for the rest.", "--max-num-seqs", _fewer_seats),
+        when=(
+            (
+                TPOT_HARM,
+                Limit("tpot_median_low_seconds", ">=", "slo.tpot_seconds"),
+                Limit("itl_median_low_seconds", ">=", "slo.tpot_seconds"),
+                KV_FREE,
+                NOT_QUEUED,
+                Limit("prompt_share_ratio", "<", 0.5),
+                Limit("running_max", ">=", 8),
+                Limit("preemptions_per_minute", "<=", "thresholds.preemptions_per_minute"),
+            ),
+        ),
+        explains=("prefill-decode-interference",),
+        confidence=0.75,
+    ),
+    # -- 5: the API process -----------------------------------------------------------------------------------------
+    Check(
+        "api-server-bound",
+        5,
+        "The API process is full or starved; the engine is not",
+        "batching mistakes, mistake 5",
+        Remedy("Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"),
+        when=(
+            (
+                ANY_HARM,
+                NOT_QUEUED,
+                Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
+                Limit("residual_share_ratio", ">=", 0.4),
+                Limit("page_answer_seconds", ">=", 0.2),
+            ),
+            (
+                ANY_HARM,
+                NOT_QUEUED,
+                Limit("frontend_residual_late_seconds", ">=", "slo.ttft_seconds", 0.5),
+                Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.5),
+            ),
+        ),
+        confirms=(GPU_IDLE,),
+        explains=("prefill-decode-interference", "batch-too-large", "prefix-cache-miss", "prefix-caching-off"),
+        confidence=0.75,
+    ),
+    # -- 4: network -------------------------------------------------------------------------------------------------
+    Check(
+        "kv-transfer-bound",
+        4,
+        "KV transfers are slower than the prefill they serve, or fail",
+        "inference guide, prefill/decode split",
+        Remedy("Use a faster link or fewer hops, or keep prefill and decode together.", "kv-transfer-config"),
+        when=(
+            (ANY_HARM, Limit("kv_transfer_mean_seconds", ">=", "slo.ttft_seconds", 0.5)),
+            (ANY_HARM, Limit("kv_transfer_failures", ">=", 1)),
+        ),
+        confidence=0.7,
+    ),
+    # -- 3: cache misses --------------------------------------------------------------------------------------------
+    Check(
+        "prefix-caching-off",
+        3,
+        "Prefix caching is switched off while prefill dominates",
+        "batching mistakes, mistake 3",
+        Remedy("Switch prefix caching on.", "--enable-prefix-caching"),
+        when=((ANY_HARM, KV_FREE, Limit("prefix_caching_enabled", "<=", 0), Limit("prompt_share_ratio", ">=", 0.8), Limit("prompt_mean_tokens", ">=", 256)),),
+        explains=("prefix-cache-miss", "prefill-decode-interference", "prefill-bound"),
+        confidence=0.7,
+        note="Whether prompts share a beginning is not on the page: it helps only if they do.",
+    ),
+    Check(
+        "prefix-cache-miss",
+        3,
+        "Long prompts, prefix caching on, and hardly a hit",
+        "backpressure article, bottleneck 4",
+        Remedy("If the prompts share text: move what varies (date, user, request id) to their end.", "prompt template"),
+        when=(
+            (
+                ANY_HARM,
+                KV_FREE,
+                NOT_QUEUED,
+                Limit("prefix_hit_ratio", "<", 0.1),
+                Limit("prompt_p10_tokens", ">=", 200),
+                Limit("prompt_share_ratio", ">=", 0.8),
+                Limit("prompt_length_cv", "<=", 0.02),
+            ),
+            (
+                Limit("prefix_hit_ratio", "<", 0.1),
+                Limit("prompt_p10_tokens", ">=", 200),
+                Limit("prompt_share_ratio", ">=", 0.8),
+                Limit("prefix_turnover_seconds", "<=", 10),
+                Limit("kv_capacity_tokens", ">", 0),
+            ),
+        ),
+        confirms=(Limit("prefix_hit_before_ratio", ">=", 0.1),),
+        explains=("prefill-decode-interference",),
+        confidence=0.45,
+        note="A suspicion: whether the prompts share anything is on no engine page; hashes at the gateway would show it.",
+    ),
+    # -- 2: prefill -------------------------------------------------------------------------------------------------
+    Check(
+        "prefill-bound",
+        2,
+        "Prompt tokens alone fill the compute, so requests wait",
+        "recordings: 8,000-token prompts",
+        Remedy("Give long prompts a pool of their own, reuse prefixes, or add prefill compute.", "replicas"),
+        when=((TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
+              (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.8))),
+        explains=("prefill-decode-interference",),
+        confidence=0.7,
+    ),
+    Check(
+        "prefill-decode-interference",
+        2,
+        "Prefills of long prompts stall running streams",
+        "backpressure article, bottleneck 4",
+        Remedy("Tune the token budget of a step: smaller is steadier for running streams, larger gives earlier first tokens.", "--max-num-batched-tokens"),
+        when=(
+            (
+                TPOT_HARM,
+                KV_FREE,
+                NOT_QUEUED,
+                Limit("itl_median_high_seconds", "<=", "slo.tpot_seconds"),
+                Limit("itl_spread", ">=", 5),
+                Limit("prompt_share_ratio", ">=", 0.5),
+                Limit("prompt_p95_tokens", ">=", 1000),
+            ),
+        ),
+        confidence=0.75,
+    ),
+    Check(
+        "draft-rejected",
+        2,
+        "Speculative drafts are mostly thrown away",
+        "inference guide, speculative decoding",
+        Remedy("Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"),
+        when=((Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
+              (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),),
+        confidence=0.6,
+    ),
+    Check(
+        "head-of-line-blocking",
+        2,
+        "Large requests hold small ones up (likely)",
+        "backpressure article, bottleneck 5",
+        Remedy("Pools by prompt size (split near 1,024 tokens), or aging.", "routing"),
+        when=((TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_spread", ">=", 8), Limit("prompt_p95_tokens", ">=", 1000)),),
+        leads=False,
+        confidence=0.35,
+        note="Needs latency per class of request to be proved: a gateway's or the spans'.",
+    ),
+    # -- 6: demand --------------------------------------------------------------------------------------------------
+    Check(
+        "unbounded-queue",
+        6,
+        "More arrives than is served, and nothing bounds the queue",
+        "backpressure article, bottleneck 8",
+        Remedy("Bound the queue at service rate x acceptable wait; answer 429/503 with Retry-After above it.", "--max-num-queued-reqs", _ceiling),
+        when=((Limit("waiting_trend_z", ">=", 3), Limit("waiting_growth_sigmas", ">=", 3), Limit("wait_ahead_seconds", ">", "slo.ttft_seconds")),
+              (Limit("waiting_trend_z", ">=", 3), Limit("waiting_growth_sigmas", ">=", 3), Limit("queue_age_seconds", ">", "slo.ttft_seconds"))),
+        confidence=0.7,
+    ),
+    Check(
+        "ghost-compute",
+        6,
+        "Work goes on for clients that have left",
+        "backpressure article, bottleneck 11",
+        Remedy("Find who disconnects and when: client timeout above the longest answer, cancellation passed on by every proxy.", "client timeout"),
+        when=((Limit("aborted_requests", ">=", 10), Limit("aborted_ratio", ">=", 0.3), Limit("wasted_decode_ratio", ">=", 0.5)),),
+        confidence=0.8,
+    ),
+    Check(
+        "unbounded-output",
+        6,
+        "Requests set no max_tokens",
+        "backpressure article, bottleneck 10",
+        Remedy("Set a server default and a cap per tenant.", "max_tokens", lambda _r, _s: 512.0),
+        when=((Limit("open_max_tokens_count", ">=", 3), Limit("open_max_tokens_ratio", ">=", 0.02), Limit("generation_spread", ">=", 2.5)),),
+        confidence=0.75,
+        note="A hazard even while nobody is hurt: long answers are seen only once they end.",
+    ),
+    # -- 0 again: broken telemetry leads only when nothing else does ------------------------------------------------
+    Check(
+        "telemetry-broken",
+        0,
+        "The numbers cannot be trusted",
+        "inference guide, three layers of metrics",
+        Remedy("Repair the scrape first: see which series are missing below.", "--disable-log-stats off"),
+        when=(
+            (Limit("failed_scrape_ratio", ">", 0.2),),
+            (Limit("core_families_missing", ">=", 2),),
+            (Limit("contradiction", ">=", 10),),
+        ),
+        confidence=0.7,
+    ),
+    # -- causes that no engine page shows ---------------------------------------------------------------------------
+    Check("vram-headroom", 1, "No room beside the KV pool", "backpressure article, bottleneck 3",
+          Remedy("Lower gpu_memory_utilization.", "--gpu-memory-utilization"),
+          needs="framebuffer and out-of-memory events of the GPU", needs_series="llm_gpu_memory_free_bytes"),
+    Check("uncached-repeats", 3, "The same question is computed again", "backpressure article, bottleneck 12",
+          Remedy("Put an exact cache in front.", "response cache"),
+          needs="repeats and cache hits at the gateway", needs_series="llm_gateway_*"),
+    Check("interconnect-bound", 4, "Tensor parallelism over a slow link", "backpressure article, bottleneck 7",
+          Remedy("Replicas instead of tensor parallelism, or keep it inside NVLink.", "--tensor-parallel-size"),
+          needs="tensor and DRAM activity and link traffic of each GPU", needs_series="llm_gpu_tensor_active_ratio"),
+    Check("connection-exhaustion", 4, "Sockets, descriptors or ports run out", "backpressure article, bottleneck 15",
+          Remedy("Keep-alive upstream, HTTP/2, higher ulimit.", "ulimit -n"),
+          needs="sockets by state on the host and upstream errors of the proxy", needs_series="llm_host_*"),
+    Check("noisy-tenant", 6, "One tenant takes the token budget", "backpressure article, bottleneck 6",
+          Remedy("Token quota per tenant, weighted fair queueing.", "TPM quota"),
+          needs="tokens by tenant at the gateway", needs_series="llm_gateway_*"),
+    Check("retry-storm", 6, "Clients multiply failed work", "backpressure article, bottleneck 9",
+          Remedy("Full jitter, a retry budget of 10 %, deadlines passed on.", "retry policy"),
+          needs="retries and statuses at the gateway", needs_series="llm_gateway_*"),
+    Check("fan-out", 6, "One user request makes many model calls", "backpressure article, bottleneck 13",
+          Remedy("Plan in calls and tokens.", "budget"),
+          needs="model calls per user request at the gateway", needs_series="llm_gateway_*"),
+    Check("runaway-agent", 6, "One session loops", "backpressure article, bottleneck 14",
+          Remedy("Limits on iterations, tokens, repeats and depth.", "session limits"),
+          needs="calls and tokens by session at the gateway", needs_series="llm_gateway_*"),
+    Check("hardware-event", 7, "XID, ECC, throttling, MIG or a bad link", "backpressure article, bottleneck 20",
+          Remedy("Cordon and drain the node.", "node"),
+          needs="XID, ECC and throttle reasons of the GPU", needs_series="llm_gpu_*"),
+)  # fmt: skip
+
+BY_CAUSE: dict[str, Check] = {check.cause: check for check in CHECKS}
+"""Table order is the order of leadership: the first firing check that may lead and is not explained away is the cause."""

@@ -1,0 +1,128 @@
+"""One check against one set of readings: which limits hold, what state follows, how sure it is. Pure."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from llmvitals.gaps import GapKind
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.model import Check, Limit, Readings
+from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
+
+_OPS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CONFIRMED, _CONTRADICTED, _UNSEEN = 0.04, 0.15, 0.02
+
+
+def bound_of(limit: Limit, settings: Settings) -> float:
+    """The number a limit compares with: itself, or the setting that it names, times its factor."""
+    if not isinstance(limit.bound, str):
+        return float(limit.bound) * limit.factor
+    value: object = settings
+    for part in limit.bound.split("."):
+        value = getattr(value, part)
+    assert isinstance(value, int | float)
+    return float(value) * limit.factor
+
+
+def weigh(limit: Limit, readings: Readings, settings: Settings) -> Evidence:
+    """A limit beside what was measured. ``holds`` is None where the number is absent for a reason other than no traffic."""
+    reading, signal, bound = readings[limit.signal], BY_ID[limit.signal], bound_of(limit, settings)
+    holds: bool | None
+    if reading.value is not None:
+        holds = _OPS[limit.op](reading.value, bound)
+    else:
+        holds = False if reading.gap is not None and reading.gap.kind is GapKind.NO_TRAFFIC else None
+    gap = f"{reading.gap.kind}: {reading.gap.why}" if reading.gap else ""
+    return Evidence(
+        limit.signal,
+        signal.title,
+        reading.value,
+        signal.unit,
+        f"{limit.op} {bound:g}",
+        holds,
+        gap,
+        str(reading.standing),
+        bound,
+    )
+
+
+def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
+    """The state of one check, with the evidence of the alternative that came closest."""
+    if not check.when:
+        return CheckResult(check.cause, State.NOT_APPLICABLE, (), f"needs {check.needs}")
+    tried = [tuple(weigh(limit, readings, settings) for limit in conjunction) for conjunction in check.when]
+    best = max(
+        tried,
+        key=lambda rows: (all(e.holds is True for e in rows), all(e.holds is not False for e in rows), _met(rows)),
+    )
+    if all(e.holds is True for e in best):
+        confirming = tuple(weigh(limit, readings, settings) for limit in check.confirms)
+        return CheckResult(check.cause, State.FIRING, best + confirming, check.title)
+    failed = [e for e in best if e.holds is False]
+    if failed:
+        return CheckResult(check.cause, State.CLEAR, best, "; ".join(map(_against, failed[:2])))
+    unseen = [e for e in best if e.holds is None]
+    unsupported = all(e.gap.startswith(GapKind.UNSUPPORTED) for e in unseen)
+    state = State.NOT_APPLICABLE if unsupported else State.UNKNOWN
+    return CheckResult(check.cause, state, best, "; ".join(f"{e.title}: {e.gap}" for e in unseen[:2]))
+
+
+def _met(rows: tuple[Evidence, ...]) -> float:
+    return sum(e.holds is True for e in rows) / len(rows)
+
+
+def _against(e: Evidence) -> str:
+    return f"{e.title} is {shown(e.value, e.unit)}, not {e.limit}" if e.value is not None else f"{e.title}: {e.gap}"
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A number as people read it, with its unit."""
+    if value is None:
+        return "unknown"
+    if unit in {"ratio", "probability"}:
+        return f"{value:.1%}" if abs(value) >= 0.001 or value == 0 else f"{value:.0e}"
+    digits = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+    short = {"seconds": "s"}.get(unit, unit)
+    return f"{digits} {short}".strip()
+
+
+def confidence(check: Check, result: CheckResult) -> float:
+    """The check's own confidence, moved by what confirms it: up where it holds, down where it does not or is unseen."""
+    rest = result.evidence[len(result.evidence) - len(check.confirms) :] if check.confirms else ()
+    moved = sum(_CONFIRMED if e.holds else _UNSEEN * -1 if e.holds is None else -_CONTRADICTED for e in rest)
+    return round(min(0.97, max(0.05, check.confidence + moved)), 2)
+
+
+def finding(check: Check, result: CheckResult, readings: Readings, settings: Settings, *, note: str = "") -> Finding:
+    """A firing check as a finding: confidence, evidence, and the action with its computed number."""
+    remedy = check.remedy
+    value = remedy.value(readings, settings) if remedy.value else None
+    return Finding(
+        check.cause,
+        confidence(check, result),
+        result.evidence,
+        Action(remedy.text, remedy.setting, value),
+        f"runbooks/{check.cause}.md",
+        " ".join(x for x in (note, check.note) if x),
+    )
+
+
+def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:
+    """What the walk could not see, once per series: absent inputs of checks, and causes that no page of this kind shows."""
+    found: dict[str, Blind] = {}
+    for check in checks:
+        result = results[check.cause]
+        for e in result.evidence:
+            gap = readings[e.signal].gap
+            if gap is not None and gap.kind is not GapKind.NO_TRAFFIC:
+                found.setdefault(e.signal, Blind(e.title, f"{gap.kind}: {gap.why}", gap.series or f"llm_{e.signal}"))
+        if not check.when:
+            found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
+    return tuple(found.values())

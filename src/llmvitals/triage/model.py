@@ -1,0 +1,69 @@
+"""What a check is made of: conditions on signals, what confirms, what it explains, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from llmvitals.settings import Settings
+from llmvitals.signals.reading import Reading
+
+Readings = Mapping[str, Reading]
+Bound = float | str
+Number = Callable[[Readings, Settings], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One condition: ``signal op bound``. A text bound names a setting (``slo.ttft_seconds``), optionally times a factor."""
+
+    signal: str
+    op: str
+    bound: Bound
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to change: a sentence, the setting, and how its value follows from the signals."""
+
+    text: str
+    setting: str = ""
+    value: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One cause of the catalogue.
+
+    ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``confirms``: limits
+    that raise (or, unmet, lower) the confidence. ``explains``: causes that are only its consequences. ``leads``: whether it
+    may be the leading cause. ``needs``: for causes that no engine page shows, what would. ``source``: the section of the
+    source documents.
+    """
+
+    cause: str
+    step: int
+    title: str
+    source: str
+    remedy: Remedy
+    when: tuple[tuple[Limit, ...], ...] = ()
+    confirms: tuple[Limit, ...] = ()
+    explains: tuple[str, ...] = ()
+    confidence: float = 0.8
+    leads: bool = True
+    note: str = ""
+    needs: str = ""
+    needs_series: str = ""
+
+
+STEPS: tuple[str, ...] = (
+    "Can the numbers be trusted, and is it serving?",
+    "Memory pressure: is the KV cache full, are requests waiting?",
+    "Batch configuration: too small or too large?",
+    "Cache misses: prefix, response",
+    "Network and interconnect",
+    "The process in front: API server, tokenizer, grammar, adapters",
+    "Demand: queue growth, tenants, retries, agents, ghosts",
+    "Platform: hardware, cold start, rollout",
+)

@@ -1,0 +1,173 @@
+"""A verdict for machines (the JSON document) and for people (a short report). Builds values; printing is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from llmvitals.triage.judge import shown
+from llmvitals.triage.verdict import Evidence, Finding, Outcome, State, Verdict
+
+SEVERITY: tuple[Outcome, ...] = (
+    Outcome.CAUSE,
+    Outcome.UNDETERMINED,
+    Outcome.SHEDDING,
+    Outcome.HEALTHY,
+    Outcome.NO_TRAFFIC,
+)
+"""Worst first."""
+
+WORDS: dict[Outcome, tuple[str, str, str]] = {
+    Outcome.CAUSE: ("✖", "CAUSE", "bold red"),
+    Outcome.UNDETERMINED: ("?", "UNDETERMINED", "bold magenta"),
+    Outcome.SHEDDING: ("▲", "SHEDDING", "bold yellow"),
+    Outcome.HEALTHY: ("✔", "HEALTHY", "bold green"),
+    Outcome.NO_TRAFFIC: ("○", "NO TRAFFIC", "bold blue"),
+}
+
+_MARK: dict[State, tuple[str, str]] = {
+    State.FIRING: ("✖", "red"),
+    State.CLEAR: ("✔", "green"),
+    State.UNKNOWN: ("?", "magenta"),
+    State.NOT_APPLICABLE: ("–", "dim"),
+    State.SHADOWED: ("↳", "yellow"),
+}
+
+
+def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, worst first; among causes the surest first."""
+    return sorted(verdicts, key=lambda v: (SEVERITY.index(v.outcome), -(v.leading.confidence if v.leading else 0.0)))
+
+
+def _evidence(e: Evidence) -> dict[str, Any]:
+    return asdict(e)
+
+
+def _finding(f: Finding | None) -> dict[str, Any] | None:
+    return None if f is None else asdict(f)
+
+
+def scope_name(verdict: Verdict) -> str:
+    """The scope as people name it: target, and model where there is one."""
+    instance, model = str(verdict.scope.get("instance", "")), str(verdict.scope.get("model", ""))
+    return f"{instance} ({model})" if model else instance
+
+
+def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The JSON document of `llmvitals triage --json`: the worst scope in full, then every scope's own in ``targets``."""
+    ordered = worst(verdicts)
+    first = ordered[0]
+    return _body(first) | {
+        "targets": [
+            {
+                "name": str(v.scope.get("instance", "")),
+                "model": str(v.scope.get("model", "")),
+                "verdict": str(v.outcome),
+                "leading": v.leading.cause if v.leading else None,
+                "sentence": v.sentence,
+                "detail": _body(v),
+            }
+            for v in ordered
+        ]
+    }
+
+
+def _body(v: Verdict) -> dict[str, Any]:
+    return {
+        "verdict": str(v.outcome),
+        "sentence": v.sentence,
+        "leading": _finding(v.leading),
+        "contributing": [_finding(f) for f in v.contributing],
+        "steps": [
+            {
+                "step": s.step,
+                "title": s.title,
+                "checks": [
+                    {
+                        "cause": c.cause,
+                        "state": str(c.state),
+                        "evidence": [_evidence(e) for e in c.evidence],
+                        "reason": c.reason,
+                    }
+                    for c in s.checks
+                ],
+            }
+            for s in v.steps
+        ],
+        "blind": [asdict(b) for b in v.blind],
+        "window": v.window,
+        "scope": v.scope,
+    }
+
+
+def headline(verdict: Verdict) -> Text:
+    """One line: what it is, how sure, where."""
+    icon, word, style = WORDS[verdict.outcome]
+    line = Text(f"{icon} {word}", style=style)
+    if verdict.leading is not None:
+        line.append(f"  {verdict.leading.cause}", style="bold")
+        line.append(f"  (confidence {verdict.leading.confidence:.0%})", style="dim")
+    where = scope_name(verdict)
+    if where:
+        line.append(f"  {where}", style="cyan")
+    return line
+
+
+def report(verdict: Verdict, *, steps: bool = True) -> Group:
+    """The human report of one scope: verdict, action, evidence, what contributes, the walk, what it is blind to."""
+    parts: list[Any] = [headline(verdict), Padding(Text(verdict.sentence), (0, 0, 0, 2))]
+    if verdict.leading is not None:
+        parts += _told(verdict.leading)
+    for found in verdict.contributing:
+        parts.append(Text(f"  also: {found.cause} ({found.confidence:.0%})", style="yellow"))
+        parts.append(Padding(Text(_change(found), style="dim"), (0, 0, 0, 8)))
+    if steps:
+        parts.append(_walk_table(verdict))
+    if verdict.blind:
+        seen = ", ".join(b.what for b in verdict.blind[:6])
+        more = f" and {len(verdict.blind) - 6} more" if len(verdict.blind) > 6 else ""
+        parts.append(Text(f"  blind to: {seen}{more}", style="dim"))
+    w = verdict.window
+    parts.append(
+        Text(f"  window: {w.get('seconds', 0):.0f} s, {w.get('readable', 0)} of {w.get('pages', 0)} pages", style="dim")
+    )
+    return Group(*parts)
+
+
+def _change(found: Finding) -> str:
+    action = found.action
+    setting = f"  [{action.setting} {action.value:,.0f}]" if action.value is not None else ""
+    return f"{action.text}{setting}"
+
+
+def _told(found: Finding) -> list[Any]:
+    out: list[Any] = []
+    if found.note:
+        out.append(Padding(Text(found.note, style="dim"), (0, 0, 0, 2)))
+    out.append(Padding(Text.assemble(("change: ", "bold"), _change(found)), (0, 0, 0, 2)))
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    for e in found.evidence:
+        mark = {True: "✔", False: "✘", None: "?"}[e.holds]
+        value = shown(e.value, e.unit) if e.value is not None else e.gap
+        standing = "" if e.standing == "exact" or e.value is None else f"({e.standing})"
+        table.add_row(mark, e.title, value, f"limit {e.limit}", standing)
+    out.append(Padding(table, (0, 0, 0, 2)))
+    out.append(Padding(Text(f"runbook: {found.runbook}", style="dim"), (0, 0, 0, 2)))
+    return out
+
+
+def _walk_table(verdict: Verdict) -> Padding:
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for step in verdict.steps:
+        line = Text()
+        for check in step.checks:
+            mark, style = _MARK[check.state]
+            line.append(f"{mark} {check.cause}  ", style=style)
+        table.add_row(Text(f"{step.step}", style="bold"), Text(step.title), line)
+    return Padding(table, (1, 0, 1, 2))

@@ -1,0 +1,137 @@
+"""The walk: one window in, one verdict out. Pure, and the same for the command line, the exporter, the app and the tests.
+
+All checks are judged in the order of the steps; ONE of those that fire leads, by the order of the table, unless an earlier one
+explains it. When the whole window names nothing although users are hurt, its last third is asked too: loads change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmvitals.series import Window
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import compute
+from llmvitals.signals.reading import Reading
+from llmvitals.triage.checks import BY_CAUSE, CHECKS
+from llmvitals.triage.judge import blind_spots, finding, judge, shown
+from llmvitals.triage.model import STEPS, Readings
+from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
+
+_UNLIKE_HEALTH = {"not-serving", "telemetry-broken", "rollout-and-probes"}
+
+
+def diagnose(window: Window, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
+    """The verdict for one scope (one target, one model)."""
+    verdict, _ = diagnose_with(window, settings, scope=scope)
+    return verdict
+
+
+def diagnose_with(
+    window: Window, settings: Settings, *, scope: dict[str, str] | None = None
+) -> tuple[Verdict, dict[str, Reading]]:
+    """The verdict and every signal behind it."""
+    readings = compute(window, settings)
+    whole = _walk(window, readings, settings, scope or {})
+    if whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY} or not _hurt(readings, settings):
+        return whole, readings
+    late_window = window.slice(window.end - window.seconds / 3, window.end)
+    late_readings = compute(late_window, settings)
+    late = _walk(late_window, late_readings, settings, scope or {})
+    if late.outcome is not Outcome.CAUSE or late.leading is None:
+        return whole, readings
+    note = f"Holds for the last {late_window.seconds:.0f} s; the whole window has several phases."
+    leading = replace(late.leading, note=f"{note} {late.leading.note}".strip())
+    return replace(late, leading=leading, window=whole.window, sentence=f"{late.sentence} {note}"), readings
+
+
+def _hurt(readings: Readings, settings: Settings) -> bool:
+    chance = readings["harm_p"].value
+    return chance is not None and chance < settings.thresholds.harm_p
+
+
+def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, str]) -> Verdict:
+    results = {check.cause: judge(check, readings, settings) for check in CHECKS}
+    firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
+    shadowed = {cause for check in firing for cause in check.explains}
+    # a check that is itself explained away explains nothing
+    shadowed = {c for check in firing if check.cause not in shadowed for c in check.explains}
+    for check in firing:
+        if check.cause in shadowed:
+            by = next(o.cause for o in firing if check.cause in o.explains and o.cause not in shadowed)
+            results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
+    findings = tuple(
+        finding(check, results[check.cause], readings, settings) for check in firing if check.cause not in shadowed
+    )
+    outcome, leading = _outcome(findings, readings, settings)
+    contributing = tuple(f for f in findings if f is not leading and f.cause != "overloaded-and-shedding")
+    return Verdict(
+        outcome,
+        _sentence(outcome, leading, contributing, readings, settings),
+        leading,
+        contributing,
+        tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
+        blind_spots(CHECKS, results, readings),
+        {
+            "start": window.start,
+            "end": window.end,
+            "seconds": round(window.seconds, 3),
+            "pages": len(window.snapshots),
+            "readable": int(readings["pages"].value or 0),
+        },
+        dict(scope),
+    )
+
+
+def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settings) -> tuple[Outcome, Finding | None]:
+    named = {f.cause: f for f in findings}
+    leaders = [f for f in findings if BY_CAUSE[f.cause].leads]
+    if "not-serving" in named:
+        return Outcome.CAUSE, named["not-serving"]
+    pages, seconds = readings["pages"].value or 0.0, readings["window_seconds"].value or 0.0
+    if pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds:
+        return Outcome.UNDETERMINED, None
+    if readings["activity"].value == 0 and not set(named) & _UNLIKE_HEALTH:
+        return Outcome.NO_TRAFFIC, None
+    if "overloaded-and-shedding" in named:
+        return Outcome.SHEDDING, None
+    if leaders and not _mentioned_only(leaders[0], readings, settings):
+        return Outcome.CAUSE, leaders[0]
+    if readings["activity"].value is None or _hurt(readings, settings):
+        return Outcome.UNDETERMINED, None
+    return Outcome.HEALTHY, None
+
+
+_NO_HARM_NEEDED = _UNLIKE_HEALTH | {"unbounded-output", "ghost-compute", "preemption-thrash", "unbounded-queue"}
+
+
+def _mentioned_only(found: Finding, readings: Readings, settings: Settings) -> bool:
+    """A finding that hurts nobody is mentioned, not led with, unless it is a hazard by its nature."""
+    return found.cause not in _NO_HARM_NEEDED and not _hurt(readings, settings)
+
+
+def _sentence(
+    outcome: Outcome, leading: Finding | None, contributing: tuple[Finding, ...], readings: Readings, settings: Settings
+) -> str:
+    if outcome is Outcome.CAUSE and leading is not None:
+        action = leading.action
+        change = f" Set {action.setting} to {action.value:,.0f}." if action.value is not None else ""
+        return f"{BY_CAUSE[leading.cause].title}.{change}"
+    if outcome is Outcome.SHEDDING:
+        share = shown(readings["rejection_ratio"].value, "ratio")
+        return f"Load is refused ({share} of the offered requests); what is admitted is served and the queue stays bounded."
+    if outcome is Outcome.HEALTHY:
+        also = f" Worth a look: {', '.join(f.cause for f in contributing)}." if contributing else ""
+        return f"Nothing is wrong: no SLO is broken.{also}"
+    if outcome is Outcome.NO_TRAFFIC:
+        return "No traffic: no request reached the engine in this window."
+    if (readings["pages"].value or 0) < 1:
+        return "Undetermined: no page could be read, and none was readable before."
+    t = settings.thresholds
+    if (readings["pages"].value or 0) < t.min_pages or (readings["window_seconds"].value or 0) < t.min_seconds:
+        return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
+    return "Undetermined: users are hurt, but no check explains it; see what the walk is blind to."
+
+
+def states(verdict: Verdict) -> dict[str, CheckResult]:
+    """Every check of a verdict by cause."""
+    return {check.cause: check for step in verdict.steps for check in step.checks}
