@@ -2,8 +2,7 @@
 
     python tools/thin_capture.py FULL_RECORDINGS [tests/fixtures/captures]
 
-Each keeps every second page, without its HELP lines; values, moments and answer times stay as they were received. The
-same input gives the same bytes.
+Each keeps every second page, without its HELP lines; values, moments and answer times stay as they were received.
 """
 
 from __future__ import annotations

@@ -30,8 +30,13 @@ def scrapes(folder: Path) -> list[dict]:
     return [scrape for target in index["targets"] for scrape in target["scrapes"]]
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """File by file, without the compression: another zlib packs the same page into other bytes."""
+    return {p.name: gzip.decompress(p.read_bytes()) if p.suffix == ".gz" else p.read_bytes() for p in folder.iterdir()}
+
+
 def test_there_are_eight_and_together_they_are_small(thin_capture):
-    assert NAMES == sorted(thin_capture.CASES)
+    assert sorted(thin_capture.CASES) == NAMES
     assert len(NAMES) == 8
     assert sum(p.stat().st_size for p in CAPTURES.rglob("*") if p.is_file()) <= MAX_BYTES
 
@@ -58,11 +63,10 @@ def test_a_recording_says_what_it_is_of_and_what_its_verdict_is(name):
 
 
 @each
-def test_the_script_makes_the_same_bytes_again(name, thin_capture, shared, tmp_path, ran_recording):
+def test_the_script_makes_the_same_again(name, thin_capture, shared, tmp_path, ran_recording):
     ran_recording(shared / "captures" / name)
     thin_capture.thin(shared / "captures" / name, tmp_path / name)
-    made = {p.name: p.read_bytes() for p in (tmp_path / name).iterdir()}
-    assert made == {p.name: p.read_bytes() for p in (CAPTURES / name).iterdir()}
+    assert contents(tmp_path / name) == contents(CAPTURES / name)
 
 
 def test_thinning_drops_help_and_every_other_page_and_nothing_else(thin_capture, tmp_path):
