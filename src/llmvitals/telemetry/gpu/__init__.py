@@ -1,0 +1,1 @@
+"""GPU telemetry: pages of GPU exporters, and how their GPUs are joined to engines."""

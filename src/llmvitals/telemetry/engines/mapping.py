@@ -1,0 +1,166 @@
+"""What an adapter is made of: mapping rows, what they make of a source series, and what the support matrix shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from llmvitals import schema
+from llmvitals.gaps import GapKind
+from llmvitals.series import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One source series and the canonical family it becomes.
+
+    ``source`` is the family's name without ``_total``; ``family`` is empty for a row that only tells versions apart.
+    ``v0`` and ``v1`` are the versions ("first..last", the last left out while it lasts) in which an engine generation
+    shows it. The value becomes ``value * scale + offset``; at or above ``ceiling`` the source means "blank".
+    """
+
+    source: str
+    family: str = ""
+    v0: str = ""
+    v1: str = ""
+    hidden: str = ""  # from this version on it shows only with a flag
+    needs: str = ""  # what must be configured before it shows
+    labels: tuple[tuple[str, str], ...] = ()  # canonical label, source label
+    fixed: tuple[tuple[str, str], ...] = ()  # canonical labels the source does not carry
+    only: tuple[tuple[str, frozenset[str]], ...] = ()  # source labels and the values that are taken
+    add: bool = False  # several source series make one: their values are added
+    fallback: bool = False  # used only where no other row gives the series
+    special: str = ""  # left to the adapter's ``derive``
+    scale: float = 1.0
+    offset: float = 0.0
+    ceiling: float = math.inf
+    python_only: bool = False  # the Rust front end lacks it
+    note: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether the value can be taken as it stands."""
+        unit = schema.BY_NAME[self.family].unit if self.family else ""
+        special = self.add or self.fallback or self.special or unit == "ratio"
+        return not special and self.scale == 1.0 and self.offset == 0.0 and self.ceiling == math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A source series that needs more than its value; hashed by identity, one per source text."""
+
+    row: Row
+    series: Series
+    source: Mapping[str, str]
+    stand_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose number a source series is: identity labels. ``stand_in``: taken only where no other series gives it."""
+
+    labels: Mapping[str, str]
+    stand_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyGap:
+    """A canonical family that this page cannot give, and why. ``labels`` narrow it to a rank."""
+
+    family: str
+    kind: GapKind
+    reason: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Parts:
+    """One parsed page on its way to a snapshot. ``samples`` is filled further by the adapter."""
+
+    samples: dict[Series, float]
+    specials: Sequence[tuple[Entry, float]]
+    marks: frozenset[str]
+    models: tuple[str, ...]
+    identity: Mapping[str, str]  # instance and static labels
+    gaps: list[FamilyGap] = field(default_factory=list)
+
+    def put(self, family: str, value: float, labels: Mapping[str, str]) -> None:
+        """Add one canonical sample with the page's identity."""
+        merged = {**self.identity, **labels}
+        self.samples[Series(family, tuple(sorted(merged.items())))] = value
+
+
+class How(StrEnum):
+    """How a canonical family comes about."""
+
+    MAPPED = "mapped"
+    DERIVED = "derived"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What an engine gives for one canonical family: the source and versions, or why it cannot."""
+
+    family: str
+    how: How
+    source: str = ""
+    versions: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMap:
+    """One engine in the support matrix: every canonical family that an engine of this kind could give."""
+
+    kind: str
+    title: str
+    versions: str
+    support: tuple[Support, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Everything that reading one kind of page takes.
+
+    ``claim``: a regular expression (multi-line) that a page of this kind matches. ``identity``: source labels to
+    identity labels, None when the series is not this engine's own. ``hint``: what a HELP or EOF line (keyword, name,
+    text) says about the version. ``telling``: source labels whose presence does; each becomes a mark ``label:NAME``.
+    ``derive``: fills in what rows cannot say. ``static``: version and gaps that follow from the marks alone.
+    """
+
+    kind: str
+    title: str
+    claim: bytes
+    rows: tuple[Row, ...]
+    prefixes: tuple[tuple[str, str], ...]
+    identity: Callable[[Mapping[str, str]], Whose | None]
+    derive: Callable[[Parts], None]
+    static: Callable[[frozenset[str]], tuple[str, tuple[FamilyGap, ...]]]
+    hint: Callable[[str, str, str], str]
+    none_found: str
+    telling: tuple[str, ...] = ()
+
+
+def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
+    """Every sample name that rows answer to, with the rows and the exposed canonical name.
+
+    Counters are taken with and without ``_total``; a histogram's parts keep their suffix.
+    """
+    found: dict[str, list[tuple[Row, str]]] = {}
+    for row in rows:
+        kind = schema.BY_NAME[row.family].kind if row.family else schema.Kind.GAUGE
+        suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total", "")}.get(kind, ("",))
+        for suffix in suffixes:
+            name = row.family + suffix if kind == schema.Kind.HISTOGRAM else row.family
+            found.setdefault(row.source + suffix, []).append((row, name))
+    return {name: tuple(rows_) for name, rows_ in found.items()}
+
+
+def plain_name(name: str) -> str:
+    """A sample's or TYPE line's name as its family is compared: no histogram suffix, no ``_total``."""
+    for suffix in ("_bucket", "_sum", "_count"):
+        name = name.removesuffix(suffix)
+    return name.removesuffix("_total")

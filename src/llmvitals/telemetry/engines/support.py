@@ -1,0 +1,40 @@
+"""The support matrix of one engine, read out of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmvitals.schema import FAMILIES
+from llmvitals.telemetry.engines.mapping import Adapter, EngineMap, How, Row, Support
+from llmvitals.telemetry.engines.vllm_config import Derived
+
+
+def engine_map(
+    adapter: Adapter, *, versions: str, derived: Iterable[Derived], prefix: tuple[str, ...], but: tuple[str, ...]
+) -> EngineMap:
+    """How an engine gives each canonical family whose name starts with ``prefix`` and not with one of ``but``."""
+    by_family = {d.family: d for d in derived}
+    support = []
+    for family in FAMILIES:
+        if not family.name.startswith(prefix) or (but and family.name.startswith(but)):
+            continue
+        rows = [row for row in adapter.rows if row.family == family.name]
+        if rows:
+            support.append(_mapped(family.name, rows))
+        elif family.name in by_family:
+            found = by_family[family.name]
+            support.append(Support(family.name, How.DERIVED, found.source, found.versions, found.how))
+        else:
+            support.append(Support(family.name, How.UNSUPPORTED, note=f"{adapter.title} shows nothing that says it"))
+    return EngineMap(adapter.kind, adapter.title, versions, tuple(support))
+
+
+def _mapped(family: str, rows: list[Row]) -> Support:
+    sources = ", ".join(dict.fromkeys(row.source for row in rows))
+    spans = [f"{name} {_span(text)}" for row in rows[:1] for name, text in (("V0", row.v0), ("V1", row.v1)) if text]
+    notes = [row.note for row in rows if row.note] + [f"needs {rows[0].needs}" for _ in rows[:1] if rows[0].needs]
+    return Support(family, How.MAPPED, sources, ", ".join(spans), "; ".join(dict.fromkeys(notes)))
+
+
+def _span(text: str) -> str:
+    return text.replace("..", "-") if ".." in text else f"{text}+"

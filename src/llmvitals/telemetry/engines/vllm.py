@@ -1,0 +1,141 @@
+"""vLLM 0.4 to 0.33: whose numbers a page holds, which release wrote it, and what rows alone cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmvitals.gaps import GapKind
+from llmvitals.telemetry.engines.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.engines.versions import Fingerprint, Span, Version, candidates, spell, version
+from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters
+from llmvitals.telemetry.engines.vllm_rows import ROWS
+
+KIND = "vllm"
+
+# Releases whose source was read; a page is placed among them.
+_READ = (
+    "0.4.1 0.4.3 0.5.0 0.5.1 0.5.3 0.5.4 0.5.5 0.6.0 0.6.1 0.6.2 0.6.3 0.6.4 0.6.5 0.6.6 0.7.0 0.7.1 0.7.2 0.7.3 "
+    "0.8.0 0.8.1 0.8.2 0.8.3 0.8.4 0.8.5 0.9.0.1 0.9.1 0.9.2 0.10.0 0.10.1.1 0.10.2 0.11.0 0.11.1 0.11.2 0.12.0 "
+    "0.13.0 0.14.1 0.16.0 0.17.1 0.18.1 0.19.1 0.20.2 0.21.0 0.22.1 0.23.0 0.24.0 0.25.1 0.26.0 0.27.1 0.28.0 "
+    "0.29.0 0.30.0 0.31.0 0.32.0 0.33.0"
+)
+RELEASES: tuple[Version, ...] = tuple(version(text) for text in _READ.split())
+_RUST_SINCE = version("0.22.1")
+_V1_MARKS = frozenset({"vllm:gpu_prefix_cache_queries", "vllm:prefix_cache_queries"})
+_EOF = "openmetrics"
+
+
+def _identity(source: Mapping[str, str]) -> Whose | None:
+    """Model, kind and rank. A router repeats vLLM's names with a ``server`` label: those are not the engine's own."""
+    if "server" in source:
+        return None
+    labels = {"engine": KIND, "rank": source.get("engine", "0")}
+    if source.get("model_name"):
+        labels["model"] = source["model_name"]
+    return Whose(labels)
+
+
+def _hint(keyword: str, name: str, text: str) -> str:
+    """The help text of the old prefix counters says which unit they have; the EOF line tells OpenMetrics."""
+    if keyword == "EOF":
+        return _EOF
+    if "gpu_prefix_cache_queries" in name:
+        return "unit:blocks" if "block" in text.lower() else "unit:tokens" if "token" in text.lower() else ""
+    return ""
+
+
+def _derive(parts: Parts) -> None:
+    cache_config(parts)
+    lora(parts)
+    prefix_counters(parts)
+
+
+def _spans(generation: str, *, rust: bool) -> list[tuple[Row, Span, Span | None]]:
+    """Each row with the releases that can show it and those that cannot but show it."""
+    found = []
+    for row in ROWS:
+        text = row.v0 if generation == "V0" else row.v1
+        if not text or (rust and row.python_only):
+            continue
+        can = Span(text)
+        must = None if row.needs else Span(text)
+        if must is not None and row.hidden:
+            before = [r for r in RELEASES if must.first <= r < version(row.hidden)]
+            must = Span(f"{_dots(before[0])}..{_dots(before[-1])}") if before else None
+        found.append((row, can, must))
+    return found
+
+
+def _dots(release: Version) -> str:
+    return ".".join(str(part) for part in release)
+
+
+def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
+    """The release range, and the families that it or its configuration cannot give."""
+    generation = "V1" if marks & _V1_MARKS else "V0"
+    rust = generation == "V1" and _EOF in marks and "vllm:cache_config_info" not in marks
+    spans = _spans(generation, rust=rust)
+    prints = [Fingerprint(plain_name(row.source), can, must) for row, can, must in spans]
+    releases = tuple(r for r in RELEASES if r >= _RUST_SINCE) if rust else RELEASES
+    found = candidates(releases, prints, marks)
+    front = " (Rust front end)" if rust else ""
+    name = spell(found, RELEASES[-1])
+    gaps = []
+    for family in dict.fromkeys(row.family for row in ROWS if row.family):
+        gap = _gap(family, marks, spans, found, f"vLLM {name}{front}")
+        if gap is not None:
+            gaps.append(gap)
+    return f"{name}{front}", tuple(gaps)
+
+
+def _gap(
+    family: str,
+    marks: frozenset[str],
+    spans: list[tuple[Row, Span, Span | None]],
+    found: tuple[Version, ...],
+    who: str,
+) -> FamilyGap | None:
+    rows = [row for row in ROWS if row.family == family]
+    if any(plain_name(row.source) in marks for row in rows):
+        return None
+    possible = [(row, must) for row, can, must in spans if row.family == family and any(can.holds(r) for r in found)]
+    if not possible:
+        when = ", ".join(dict.fromkeys(_when(row) for row in rows))
+        return FamilyGap(family, GapKind.UNSUPPORTED, f"{who} does not show it ({when})")
+    needs = next((row.needs for row, must in possible if must is None and row.needs), "")
+    if needs:
+        return FamilyGap(family, GapKind.UNSUPPORTED, f"it shows only with {needs}")
+    if all(must is None or not all(must.holds(r) for r in found) for _, must in possible):
+        return FamilyGap(family, GapKind.UNSUPPORTED, f"not every release of {who} shows it, and this one does not")
+    return FamilyGap(family, GapKind.MISSING, _ABSENT)
+
+
+_ABSENT = "it should be on the page and is not; several API servers show gauges only after the first engine step"
+
+
+def _when(row: Row) -> str:
+    """In words, where a series exists: V1 from 0.30, V0 up to 0.9."""
+    spans = [
+        f"{name} {text.replace('..', '-') if '..' in text else text + '+'}"
+        for name, text in (("V0", row.v0), ("V1", row.v1))
+        if text
+    ]
+    front = ", not the Rust front end" if row.python_only else ""
+    return f"{row.source}: {' and '.join(spans)}{front}"
+
+
+ADAPTER = Adapter(
+    kind=KIND,
+    title="vLLM",
+    claim=rb"(?m)^(?:# (?:TYPE|HELP) )?vllm[:_]\w",
+    rows=ROWS,
+    prefixes=(("vllm:", "vllm:"), ("vllm:", "vllm_")),
+    identity=_identity,
+    derive=_derive,
+    static=_static,
+    hint=_hint,
+    none_found="Point at vLLM's API port and start it without --disable-log-stats.",
+    telling=("engine", "kv_cache_size_tokens"),
+)
+
+__all__ = ["ADAPTER", "DERIVED", "RELEASES"]
