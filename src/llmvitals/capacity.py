@@ -130,7 +130,15 @@ def mm1_wait(service_seconds: float, utilization: float) -> float:
 
 
 def parameter_count(
-    *, layers: int, hidden: int, heads: int, kv_heads: int, head_dim: int, intermediate: int, vocabulary: int, tied: bool
+    *,
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    intermediate: int,
+    vocabulary: int,
+    tied: bool,
 ) -> float:
     """Weights of a dense gated-MLP decoder (the Llama shape), norms left out (under 0.01 %).
 

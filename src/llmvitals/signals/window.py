@@ -21,8 +21,7 @@ def _owner(key: Series) -> Scope:
 
 
 def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope) -> Snapshot:
-    instance, model = scope
-    wanted = {scope, (instance, "")}
+    wanted = {scope, (scope[0], "")}
     return Snapshot(
         snapshot.t, {key: v for key, v in snapshot.samples.items() if owners[key.labels] in wanted}, snapshot.detail
     )

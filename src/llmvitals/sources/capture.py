@@ -8,7 +8,6 @@ may carry ``error``. Pages may be gzip-compressed.
 from __future__ import annotations
 
 import difflib
-import gzip
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ import msgspec
 
 from llmvitals.errors import CaptureError
 from llmvitals.sources import Observed
-from llmvitals.sources.join import Engine, observed
+from llmvitals.sources.assemble import Feed, observed
 from llmvitals.telemetry.ingest import KINDS, RawPage
+from llmvitals.telemetry.ingest.page import TooLargeError, inflate
 
 INDEX = "capture.json"
 FORMAT = 1
@@ -38,12 +38,14 @@ class Scrape(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """All scrapes of one target."""
+class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All scrapes of one target. A GPU page may say by ``engine`` and ``gpus`` whose it is."""
 
     name: str
     scrapes: tuple[Scrape, ...]
-    kind: str = "auto"
+    kind: str
+    engine: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -72,7 +74,7 @@ class Pages(Sequence[RawPage]):
             return Pages(self._folder, self._scrapes[at])
         scrape = self._scrapes[at]
         body = None if scrape.file is None else read_page(self._folder / scrape.file)
-        return RawPage(scrape.t, scrape.took or 0.0, scrape.status or 0, body, scrape.error)
+        return RawPage(scrape.t, scrape.took, scrape.status, body, scrape.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class RawTarget:
     name: str
     kind: str
     pages: Pages
+    engine: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 def read_page(path: Path) -> bytes:
@@ -92,22 +96,12 @@ def read_page(path: Path) -> bytes:
         raise CaptureError(
             f"cannot be read ({error.strerror})", place=str(path), remedy="Check the path and its permissions."
         ) from None
-    if not data.startswith(b"\x1f\x8b"):
-        return data
     try:
-        inflater = zlib.decompressobj(wbits=31)
-        page = inflater.decompress(data, MAX_PAGE_BYTES)
+        return inflate(data, MAX_PAGE_BYTES)
+    except TooLargeError:
+        raise CaptureError("is larger than a metrics page can be", place=str(path), remedy="Take it out.") from None
     except zlib.error:
-        raise _damaged(path) from None
-    if inflater.unconsumed_tail:
-        raise CaptureError("is larger than a metrics page can be", place=str(path), remedy="Take it out.")
-    if not inflater.eof:
-        raise _damaged(path)
-    return page
-
-
-def _damaged(path: Path) -> CaptureError:
-    return CaptureError("is damaged gzip data", place=str(path), remedy="Copy or record it again.")
+        raise CaptureError("is damaged gzip data", place=str(path), remedy="Copy or record it again.") from None
 
 
 def raw(path: Path | str) -> tuple[RawTarget, ...]:
@@ -117,14 +111,20 @@ def raw(path: Path | str) -> tuple[RawTarget, ...]:
     index = _index(folder)
     _check(index, folder)
     return tuple(
-        RawTarget(target.name, target.kind, Pages(folder, tuple(sorted(target.scrapes, key=lambda s: s.t))))
+        RawTarget(
+            target.name,
+            target.kind,
+            Pages(folder, tuple(sorted(target.scrapes, key=lambda scrape: scrape.t))),
+            target.engine,
+            target.gpus,
+        )
         for target in index.targets
     )
 
 
 def read_capture(path: Path | str) -> tuple[Observed, ...]:
     """A recording as canonical snapshots, GPU targets joined to the engine. Raises :class:`CaptureError`."""
-    return observed([(Engine(t.name, t.kind), t.pages) for t in raw(path)])
+    return observed([Feed(t.name, t.kind, t.pages, t.engine, t.gpus) for t in raw(path)])
 
 
 def _index(folder: Path) -> Index:

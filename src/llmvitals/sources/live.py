@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from llmvitals.errors import LlmvitalsError
+from llmvitals.errors import SettingsError
 from llmvitals.settings import Target
 from llmvitals.sources import Observed
+from llmvitals.sources.assemble import Feed, companions, observed
 from llmvitals.sources.place import metrics_url, name_of
 from llmvitals.telemetry.ingest import Fetcher, RawPage
 
@@ -46,14 +47,66 @@ class SystemClock:
         return arrived.get(timeout=max(seconds, 0.0))
 
 
-Fetch = Callable[[str, float], RawPage]
-"""From URL and time limit in seconds to a page; it never raises, and it keeps its limit."""
+class Fetch(Protocol):
+    """What brings a page; it never raises, and it keeps its time limit."""
+
+    def __call__(self, url: str, *, timeout_s: float) -> RawPage:
+        """The page at ``url`` within ``timeout_s`` seconds, or one that says in ``error`` why there is none."""
+
+
+GRACE_SECONDS = 1.0
+"""How much longer than a call's own time limit the end waits for it."""
 
 OnPage = Callable[[Target, RawPage], None]
 
 
-def _fetch(url: str, timeout_s: float) -> RawPage:
-    return Fetcher().fetch(url, timeout_s=timeout_s)
+def observe(
+    targets: Sequence[Target],
+    *,
+    seconds: float,
+    interval: float,
+    timeout_s: float = 4.0,
+    on_page: OnPage | None = None,
+    fetch: Fetch | None = None,
+    clock: Clock | None = None,
+) -> tuple[Observed, ...]:
+    """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return what was seen of each.
+
+    The cadence is that of :func:`pages`. Raises :class:`SettingsError` for a URL that is none and for two targets of one
+    name; a target that does not answer is a failed scrape in its snapshots.
+    """
+    wanted = companions(targets)
+    seen: dict[str, list[RawPage]] = {name: [] for name in names_of([target for target, _ in wanted])}
+
+    def keep(target: Target, page: RawPage) -> None:
+        seen[name_of(target)].append(page)
+        if on_page is not None:
+            on_page(target, page)
+
+    pages(
+        [target for target, _ in wanted],
+        seconds=seconds,
+        interval=interval,
+        timeout_s=timeout_s,
+        on_page=keep,
+        fetch=fetch,
+        clock=clock,
+    )
+    return observed(
+        [
+            Feed(name_of(target), target.kind, seen[name_of(target)], engine, target.gpus, target.labels)
+            for target, engine in wanted
+        ]
+    )
+
+
+def names_of(targets: Sequence[Target]) -> tuple[str, ...]:
+    """The targets' instance names. Raises :class:`SettingsError` when two are the same."""
+    names = tuple(name_of(target) for target in targets)
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"two targets are named '{name}'", place="targets", remedy="Give each its own name.")
+    return names
 
 
 def pages(
@@ -63,7 +116,7 @@ def pages(
     interval: float,
     timeout_s: float,
     on_page: OnPage,
-    fetch: Fetch = _fetch,
+    fetch: Fetch | None = None,
     clock: Clock | None = None,
 ) -> None:
     """Scrape every target at 0, interval, 2 x interval, ... up to ``seconds``, and hand each page to ``on_page``.
@@ -72,15 +125,16 @@ def pages(
     a slow target is neither asked twice at once nor asked in a burst later. Returns when the last page is in.
     """
     moment = clock or SystemClock()
+    get = fetch or Fetcher().fetch
     arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
     urls = [metrics_url(target.url) for target in targets]
     busy: set[int] = set()
 
     def work(number: int) -> None:
-        arrived.put(Arrived(number, fetch(urls[number], timeout_s)))
+        arrived.put(Arrived(number, get(urls[number], timeout_s=timeout_s)))
 
-    def collect(until: float) -> None:
-        while True:
+    def collect(until: float, *, all_in: bool = False) -> None:
+        while not (all_in and not busy):
             try:
                 got = moment.take(arrived, until - moment.monotonic())
             except queue.Empty:
@@ -96,11 +150,4 @@ def pages(
                 busy.add(number)
                 # A daemon: Ctrl-C must not wait for a target that does not answer.
                 threading.Thread(target=work, args=(number,), daemon=True).start()
-    end = moment.monotonic() + timeout_s + 1.0
-    while busy and moment.monotonic() < end:
-        try:
-            got = moment.take(arrived, end - moment.monotonic())
-        except queue.Empty:
-            return
-        busy.discard(got.target)
-        on_page(targets[got.target], got.page)
+    collect(moment.monotonic() + timeout_s + GRACE_SECONDS, all_in=True)

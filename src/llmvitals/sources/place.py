@@ -6,6 +6,7 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 from llmvitals.errors import SettingsError
+from llmvitals.settings import Target
 
 _BARE = re.compile(r"^[A-Za-z0-9._-]+:\d{1,5}(/|$)|^\[[0-9A-Fa-f:]+\]:\d{1,5}(/|$)")
 
@@ -34,10 +35,9 @@ def metrics_url(text: str) -> str:
     return f"{url}/metrics" if urlsplit(url).path in {"", "/"} else url
 
 
-def name_of(text: str) -> str:
-    """The instance name of a target that was given none: its host and port, as Prometheus names it."""
-    parts = urlsplit(base_url(text))
-    return parts.netloc.rpartition("@")[2]
+def name_of(target: Target) -> str:
+    """A target's instance name: its own, else host and port, as Prometheus names it. Raises ``SettingsError``."""
+    return target.name or urlsplit(base_url(target.url)).netloc.rpartition("@")[2]
 
 
 def without_secrets(url: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
+from msgspec import structs
 
 from llmvitals.errors import CaptureError
 from llmvitals.sources.capture import FORMAT, INDEX, Index, Recorded, Scrape
@@ -23,11 +24,11 @@ class Recorder:
     Raises :class:`CaptureError` when the folder already holds a recording or cannot be written.
     """
 
-    def __init__(self, folder: Path | str, targets: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, folder: Path | str, targets: Iterable[Recorded]) -> None:
         self._folder = Path(folder)
-        self._targets = {name: kind for name, kind in targets}
-        self._scrapes: dict[str, list[Scrape]] = {name: [] for name in self._targets}
-        self._numbers = {name: number for number, name in enumerate(self._targets)}
+        self._targets = tuple(targets)
+        self._scrapes: dict[str, list[Scrape]] = {target.name: list(target.scrapes) for target in self._targets}
+        self._numbers = {target.name: number for number, target in enumerate(self._targets)}
         self._saved: float | None = None
         if (self._folder / INDEX).exists():
             raise CaptureError(
@@ -57,7 +58,7 @@ class Recorder:
 
     def save(self) -> None:
         """Write the index in one step: readers see the old one or the new one, never half of it."""
-        targets = tuple(Recorded(name, tuple(self._scrapes[name]), kind) for name, kind in self._targets.items())
+        targets = tuple(structs.replace(target, scrapes=tuple(self._scrapes[target.name])) for target in self._targets)
         self._write(INDEX, msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets)), indent=1))
 
     def _write(self, name: str, data: bytes) -> None:
@@ -86,7 +87,7 @@ class Recorder:
 def write_capture(folder: Path | str, targets: Iterable[tuple[str, str, Iterable[RawPage]]]) -> None:
     """Write a whole recording from (name, kind, pages). Raises :class:`CaptureError`."""
     listed = [(name, kind, pages) for name, kind, pages in targets]
-    with Recorder(folder, [(name, kind) for name, kind, _ in listed]) as recorder:
+    with Recorder(folder, [Recorded(name, (), kind) for name, kind, _ in listed]) as recorder:
         for name, _, pages in listed:
             for page in pages:
                 recorder.add(name, page)

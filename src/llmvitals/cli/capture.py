@@ -1,0 +1,62 @@
+"""``llmvitals capture``: record raw pages; a triage of the recording gives the verdict that a live one would have given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from llmvitals import settings as settings_file
+from llmvitals.cli.duration import duration
+from llmvitals.cli.screen import err, out, progress
+from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.settings import Target
+from llmvitals.sources.assemble import companions
+from llmvitals.sources.capture import Recorded
+from llmvitals.sources.live import names_of, pages
+from llmvitals.sources.place import name_of
+from llmvitals.sources.probe import probe
+from llmvitals.sources.record import Recorder
+from llmvitals.telemetry.ingest import RawPage
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.option("--for", "seconds", type=duration, default="5m", show_default=True, metavar="DURATION", help="How long.")
+@click.option(
+    "--interval", type=duration, default="3s", show_default=True, metavar="DURATION", help="Time between two pages."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write, a new one.")
+@click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file with targets.")
+def command(
+    *, targets: tuple[str, ...], seconds: float, interval: float, output: Path, settings_path: Path | None
+) -> None:
+    """Record the metrics pages of TARGETs as they come, for a later triage.
+
+    A TARGET is an engine's URL, or the name of a target in the settings; without one, all targets of the settings are
+    recorded. Ctrl-C ends the recording early and keeps what there is.
+    """
+    settings = settings_file.load(settings_path)
+    wanted = live_targets(targets, settings)
+    if not wanted:
+        raise click.UsageError("Give a TARGET, or --settings with targets.")
+    timeout = settings.exporter.timeout_seconds
+    both = companions(wanted)
+    names_of([target for target, _ in both])
+    reachable(probe(wanted, timeout_s=timeout))
+    recorded = [Recorded(name_of(target), (), target.kind, engine, target.gpus) for target, engine in both]
+    total = (int(seconds / interval + 1e-9) + 1) * len(both)
+    with Recorder(output, recorded) as recorder:
+        try:
+            with progress(f"recording to {output}", total) as advance:
+
+                def keep(target: Target, page: RawPage) -> None:
+                    recorder.add(name_of(target), page)
+                    advance(f"{name_of(target)}: {page.error or page.status}")
+
+                pages([t for t, _ in both], seconds=seconds, interval=interval, timeout_s=timeout, on_page=keep)
+        except KeyboardInterrupt:
+            if not recorder.pages:
+                raise
+            err().print("Stopped early; what was recorded is kept.")
+    out().print(f"{recorder.pages} pages in {output}. Read them with: llmvitals triage {output}", soft_wrap=True)

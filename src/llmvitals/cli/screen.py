@@ -1,0 +1,48 @@
+"""Consoles: results on stdout, progress on stderr; both plain when they are not a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+PIPED_WIDTH = 120
+"""Columns where there is no terminal: wide enough that tables keep their lines."""
+
+
+def out() -> Console:
+    """Where results go."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
+
+
+def err() -> Console:
+    """Where progress and remarks go."""
+    return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
+
+
+class Advance(Protocol):
+    """Called once per finished piece of work; ``text`` says what was done."""
+
+    def __call__(self, text: str) -> None: ...
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Advance]:
+    """A bar on stderr while ``total`` pieces of work are done; nothing where stderr is not a terminal."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} pages"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", style="dim"),
+        console=err(),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(title, total=total, last="")
+        yield lambda text: bar.update(task, advance=1, last=text)

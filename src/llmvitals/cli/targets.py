@@ -1,0 +1,46 @@
+"""From the words on a command line, or the settings, to targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmvitals.errors import SettingsError, UnreachableError
+from llmvitals.settings import Settings, Target
+from llmvitals.sources.place import base_url, is_url, name_of
+from llmvitals.sources.probe import Probed
+
+
+def live_targets(words: Sequence[str], settings: Settings) -> tuple[Target, ...]:
+    """The targets that the words name: a URL, or the name of a target in the settings; no word names them all.
+
+    A URL that the settings know keeps what they say of it (name, kind, GPUs, labels). Raises :class:`SettingsError`.
+    """
+    known = {name_of(target): target for target in settings.targets}
+    by_url = {base_url(target.url): target for target in settings.targets}
+    if not words:
+        return settings.targets
+    return tuple(known.get(word) or by_url.get(base_url(_url(word))) or Target(url=word) for word in words)
+
+
+def _url(word: str) -> str:
+    if is_url(word):
+        return word
+    kind = "file or folder" if "/" in word or Path(word).suffix else "target"
+    raise SettingsError(
+        f"there is no such {kind}",
+        place=word,
+        remedy="Give a URL like http://host:8000, a page file, a capture folder, or a target's name in the settings.",
+    )
+
+
+def reachable(probed: Sequence[Probed]) -> tuple[Target, ...]:
+    """All targets, when at least one of them answers; one that is down is part of the answer for the others.
+
+    Raises the error of the first target when none answers, and of any that answers with something else than a page.
+    """
+    errors = [one.error for one in probed if one.error is not None]
+    for error in errors:
+        if not isinstance(error, UnreachableError) or len(errors) == len(probed):
+            raise error
+    return tuple(one.target for one in probed)

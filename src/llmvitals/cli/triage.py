@@ -1,0 +1,178 @@
+"""``llmvitals triage``: from any source to the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from msgspec import structs
+
+from llmvitals import settings as settings_file
+from llmvitals.cli.duration import duration
+from llmvitals.cli.screen import out, progress
+from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.settings import Settings, Target
+from llmvitals.signals.window import scopes
+from llmvitals.sources import Observed
+from llmvitals.sources.assemble import companions
+from llmvitals.sources.capture import INDEX, read_capture
+from llmvitals.sources.exporter import read_triage, triage_url
+from llmvitals.sources.live import observe
+from llmvitals.sources.page_file import read_page_file
+from llmvitals.sources.place import name_of, without_secrets
+from llmvitals.sources.probe import probe
+from llmvitals.sources.promql import read_prometheus
+from llmvitals.telemetry.ingest import RawPage
+from llmvitals.triage.document import decode
+from llmvitals.triage.report import document, report, worst
+from llmvitals.triage.verdict import Outcome, Verdict
+from llmvitals.triage.walk import diagnose
+
+LIVE_SECONDS = 60.0
+STORED_SECONDS = 90.0
+"""A Prometheus is asked for more: it often scrapes every 15 s, and a verdict needs five pages."""
+
+EXIT_CODES: dict[Outcome, int] = {
+    Outcome.CAUSE: 1,
+    Outcome.UNDETERMINED: 2,
+    Outcome.SHEDDING: 0,
+    Outcome.HEALTHY: 0,
+    Outcome.NO_TRAFFIC: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """How long live targets are watched and how often they are asked, in seconds."""
+
+    seconds: float
+    interval: float
+
+
+def moment(text: str) -> float:
+    """Unix seconds of ``--at``: unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.") from None
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.option(
+    "--for",
+    "seconds",
+    type=duration,
+    metavar="DURATION",
+    show_default="60s live, 90s from Prometheus",
+    help="How long to watch, or how much to read.",
+)
+@click.option(
+    "--interval", type=duration, default="3s", show_default=True, metavar="DURATION", help="Time between two pages."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
+@click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file.")
+@click.option("--slo-ttft", type=duration, metavar="DURATION", help="Promised time to first token, like 2s.")
+@click.option("--slo-tpot", type=duration, metavar="DURATION", help="Promised time per output token, like 50ms.")
+@click.option("--prometheus", metavar="URL", help="Read from a PromQL endpoint instead of TARGETs.")
+@click.option("--selector", default="", metavar="'{...}'", help="Which series there, like '{namespace=\"chat\"}'.")
+@click.option("--at", type=moment, metavar="TIME", help="The moment to look at there; now by default.")
+def command(
+    *,
+    targets: tuple[str, ...],
+    seconds: float | None,
+    interval: float,
+    as_json: bool,
+    settings_path: Path | None,
+    slo_ttft: float | None,
+    slo_tpot: float | None,
+    prometheus: str | None,
+    selector: str,
+    at: float | None,
+) -> None:
+    """Name the cause of slowness, and the setting to change.
+
+    A TARGET is the URL of an engine or of an llmvitals exporter, a saved metrics page, a capture folder, or the name of a
+    target in the settings. Exit codes: 0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
+    """
+    settings = _settings(settings_path, slo_ttft, slo_tpot)
+    if prometheus is not None:
+        if targets:
+            raise click.UsageError("Give either TARGETs or --prometheus, not both.")
+        observed = read_prometheus(prometheus, selector=selector, at=at, seconds=seconds or STORED_SECONDS)
+        verdicts = _judged(observed, settings)
+    elif selector or at is not None:
+        raise click.UsageError("--selector and --at need --prometheus.")
+    else:
+        verdicts = _of_targets(targets, _Span(seconds or LIVE_SECONDS, interval), settings)
+    ordered = worst(verdicts)
+    if as_json:
+        click.echo(json.dumps(document(ordered), indent=2))
+    else:
+        for verdict in ordered:
+            out().print(report(verdict))
+    click.get_current_context().exit(EXIT_CODES[ordered[0].outcome])
+
+
+def _settings(path: Path | None, ttft: float | None, tpot: float | None) -> Settings:
+    settings = settings_file.load(path)
+    given = {"ttft_seconds": ttft, "tpot_seconds": tpot}
+    slo = structs.replace(settings.slo, **{key: value for key, value in given.items() if value is not None})
+    return structs.replace(settings, slo=slo)
+
+
+def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[Verdict]:
+    stored = [word for word in words if Path(word).exists()]
+    live = live_targets([word for word in words if word not in stored], settings) if set(words) - {*stored} else ()
+    if not words:
+        live = settings.targets
+        if not live:
+            raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
+    verdicts = [v for word in stored for v in _judged(_stored(Path(word)), settings)]
+    return verdicts + (_live(live, span, settings) if live else [])
+
+
+def _stored(path: Path) -> tuple[Observed, ...]:
+    return read_capture(path) if path.is_dir() or path.name == INDEX else (read_page_file(path),)
+
+
+def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Verdict]:
+    timeout = settings.exporter.timeout_seconds
+    probed = probe(targets, timeout_s=timeout)
+    reachable(probed)
+    verdicts = [v for one in probed if one.exporter for v in _exported(one.target.url)]
+    engines = [one.target for one in probed if not one.exporter]
+    if not engines:
+        return verdicts
+    total = (int(span.seconds / span.interval + 1e-9) + 1) * len(companions(engines))
+    with progress(f"watching for {span.seconds:g} s", total) as advance:
+
+        def told(target: Target, page: RawPage) -> None:
+            advance(f"{name_of(target)}: {page.error or page.status}")
+
+        observed = observe(engines, seconds=span.seconds, interval=span.interval, timeout_s=timeout, on_page=told)
+    return verdicts + _judged(observed, settings)
+
+
+def _exported(url: str) -> list[Verdict]:
+    place = without_secrets(triage_url(url))
+    found = read_triage(url)
+    listed = [one["detail"] for one in found.get("targets", ()) if isinstance(one, dict) and "detail" in one]
+    return [decode(one, place=place) for one in listed or [found]]
+
+
+def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
+    return [
+        diagnose(window, settings, scope={"instance": instance, "model": model})
+        for one in observed
+        for (instance, model), window in scopes(one.snapshots).items()
+    ]

@@ -1,0 +1,43 @@
+"""A first look at live targets, so that a wrong URL is told at once and not after the whole observation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from llmvitals.errors import LlmvitalsError
+from llmvitals.settings import Target
+from llmvitals.sources.exporter import is_exporter
+from llmvitals.sources.live import Fetch
+from llmvitals.sources.place import metrics_url, without_secrets
+from llmvitals.telemetry.ingest import Fetcher, Ingest
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What one target answered: an error that says what is wrong with it, or whether it is an llmvitals exporter."""
+
+    target: Target
+    error: LlmvitalsError | None
+    exporter: bool
+
+
+def probe(targets: Sequence[Target], *, timeout_s: float = 4.0, fetch: Fetch | None = None) -> tuple[Probed, ...]:
+    """Ask every target once, side by side. Raises ``SettingsError`` for a URL that is none."""
+    get = fetch or Fetcher().fetch
+    urls = [metrics_url(target.url) for target in targets]
+
+    def look(number: int) -> Probed:
+        target, url = targets[number], urls[number]
+        page = get(url, timeout_s=timeout_s)
+        if page.body is not None and is_exporter(page.body):
+            return Probed(target, None, exporter=True)
+        try:
+            Ingest(instance=without_secrets(url), kind=target.kind).read(page)
+        except LlmvitalsError as error:
+            return Probed(target, error, exporter=False)
+        return Probed(target, None, exporter=False)
+
+    with ThreadPoolExecutor(max_workers=max(1, min(len(targets), 32))) as pool:
+        return tuple(pool.map(look, range(len(targets))))
