@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llmvitals.schema import BY_NAME, Layer
-from llmvitals.telemetry.engines.mapping import EngineMap, How, Support
+from llmvitals.telemetry.mapping import EngineMap, How, Support
 
 LAYERS: tuple[tuple[Layer, str], ...] = (
     (Layer.USER, "User experience"),

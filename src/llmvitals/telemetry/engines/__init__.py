@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmvitals.telemetry.engines import passthrough, vllm
-from llmvitals.telemetry.engines.mapping import Adapter, EngineMap, How, Support
+from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Support
 from llmvitals.telemetry.engines.support import engine_map
 from llmvitals.telemetry.gpu import dcgm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmvitals.schema import FAMILIES
-from llmvitals.telemetry.engines.mapping import Adapter, FamilyGap, Parts, Row, Whose
+from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose
 
 
 def _identity(source: Mapping[str, str]) -> Whose:

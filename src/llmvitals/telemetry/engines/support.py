@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmvitals.schema import FAMILIES
-from llmvitals.telemetry.engines.mapping import Adapter, EngineMap, How, Row, Support
+from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 from llmvitals.telemetry.engines.vllm_config import Derived
 
 

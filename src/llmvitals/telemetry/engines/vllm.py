@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.engines.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 from llmvitals.telemetry.engines.versions import Fingerprint, Span, Version, candidates, spell, version
 from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters
 from llmvitals.telemetry.engines.vllm_rows import ROWS

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.engines.mapping import FamilyGap, Parts
+from llmvitals.telemetry.mapping import FamilyGap, Parts
 
 
 @dataclass(frozen=True, slots=True)

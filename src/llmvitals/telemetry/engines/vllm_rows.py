@@ -6,7 +6,7 @@ Rows without a family only tell releases apart. Names are those of the family; c
 
 from __future__ import annotations
 
-from llmvitals.telemetry.engines.mapping import Row
+from llmvitals.telemetry.mapping import Row
 
 MFU = "--enable-mfu-metrics"
 KV_METRICS = "--kv-cache-metrics"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.engines.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.gpu.join import join_gpus
 
 _MIB = 1024.0 * 1024.0
 _BLANK = 140737488355328.0  # DCGM's fp64 blank; the int64 blanks (0x7ffffffffffffff0 and up) lie above it
@@ -73,3 +74,5 @@ ADAPTER = Adapter(
     hint=_hint,
     none_found="Point at dcgm-exporter's port, 9400 by default.",
 )
+
+__all__ = ["ADAPTER", "ROWS", "join_gpus"]

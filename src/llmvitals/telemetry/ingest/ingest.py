@@ -15,7 +15,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.engines import ADAPTERS, FOREIGN, claims
-from llmvitals.telemetry.engines.mapping import Adapter, Entry, FamilyGap, Parts, Row, exposed, plain_name
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, exposed, plain_name
 from llmvitals.telemetry.ingest.exposition import canonical_le, name_of, parse_series, split_comment, split_sample
 from llmvitals.telemetry.ingest.page import Limits, RawPage, readable
 

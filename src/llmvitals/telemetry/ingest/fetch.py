@@ -1,0 +1,233 @@
+"""Bring a page over HTTP within a time limit that holds, whatever the server does.
+
+A socket timeout is per read, so a server that drips a byte now and then outlives it. Here the body's read loop checks an
+absolute deadline, and a watchdog closes the connection of a server that drips its headers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from llmvitals.errors import SettingsError
+from llmvitals.telemetry.ingest.page import Limits, RawPage, TooLargeError, inflate
+
+ACCEPT = "text/plain;version=0.0.4"
+"""The classic text format: asking for OpenMetrics makes newer client libraries respell names that hold a colon."""
+
+_HOPS = 3
+_CHUNK = 65_536
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_OURS = frozenset({"gzip", "x-gzip", "identity", ""})
+
+
+class _Watchdog:
+    """Shuts down the socket in use once the deadline is over."""
+
+    def __init__(self) -> None:
+        self.connection: HTTPConnection | None = None
+        self.fired = False
+
+    def fire(self) -> None:
+        """End whatever the connection waits for."""
+        self.fired = True
+        sock = self.connection.sock if self.connection is not None else None
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+_WATCHDOG: contextvars.ContextVar[_Watchdog | None] = contextvars.ContextVar("watchdog", default=None)
+
+
+class _Watched(HTTPConnection):
+    """A connection that tells the watchdog of the running fetch which socket it uses."""
+
+    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        _watch(self)
+        super().request(*args, **kwargs)
+
+
+class _WatchedTls(HTTPSConnection):
+    """The same over TLS."""
+
+    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        _watch(self)
+        super().request(*args, **kwargs)
+
+
+def _watch(connection: HTTPConnection) -> None:
+    watchdog = _WATCHDOG.get()
+    if watchdog is not None:
+        watchdog.connection = connection
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Watched
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _WatchedTls
+
+
+class _TimeUpError(Exception):
+    """The deadline is over."""
+
+
+# What a failed call is, in words; the first kind that fits. Most specific first.
+_FAILURES: tuple[tuple[type[BaseException], str], ...] = (
+    (_TimeUpError, "did not finish its answer within {timeout:g} s"),
+    (TooLargeError, "the page is larger than {mib:.4g} MiB"),
+    (zlib.error, "the compressed page is damaged or cut short"),
+    (urllib3.exceptions.ConnectTimeoutError, "gave no connection within {timeout:g} s"),
+    (urllib3.exceptions.TimeoutError, "did not finish its answer within {timeout:g} s"),
+    (urllib3.exceptions.NameResolutionError, "its host name is not known"),
+    (urllib3.exceptions.NewConnectionError, "refused the connection"),
+    (urllib3.exceptions.SSLError, "its TLS certificate or protocol is not accepted ({error})"),
+    (urllib3.exceptions.IncompleteRead, "broke off its answer"),
+    (urllib3.exceptions.ProtocolError, "closed the connection without a whole answer"),
+    (urllib3.exceptions.LocationParseError, "is not a URL"),
+    (urllib3.exceptions.HTTPError, "could not be asked ({error})"),
+    (OSError, "could not be reached ({error})"),
+)
+
+
+def page_url(text: str) -> str:
+    """The metrics page that ``host:port``, a base URL or a whole URL means. Raises :class:`SettingsError`."""
+    given = text.strip()
+    parts = urlsplit(given if "://" in given else f"http://{given}")
+    try:
+        fine = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise SettingsError("is not a URL", place=text, remedy="Give it as http://host:port or host:port.")
+    path = parts.path if parts.path not in {"", "/"} else "/metrics"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+class Fetcher:
+    """Fetches pages and keeps connections. One instance may serve several threads."""
+
+    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._pools = urllib3.PoolManager(num_pools=64, maxsize=4, retries=False)
+        self._pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+    def fetch(self, url: str, *, timeout_s: float, headers: Mapping[str, str] | None = None) -> RawPage:
+        """The page at ``url``, or one whose ``error`` says why there is none. Never takes longer than ``timeout_s``.
+
+        The name lookup is the system's and is not cut short. ``t`` is taken when the last byte has arrived.
+        """
+        began = time.monotonic()
+        watchdog = _Watchdog()
+        timer = threading.Timer(timeout_s, watchdog.fire)
+        timer.daemon = True
+        timer.start()
+        token = _WATCHDOG.set(watchdog)
+        status: int | None = None
+        body: bytes | None = None
+        error = ""
+        try:
+            status, body = self._follow(page_url(url), headers or {}, began + timeout_s)
+        except _ForeignRedirect as redirect:
+            status, error = redirect.status, f"redirects to another host ({redirect.host}), which is not followed"
+        except (urllib3.exceptions.HTTPError, _TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
+            error = self._words(_TimeUpError() if watchdog.fired else failure, timeout_s)
+        except SettingsError as wrong:
+            error = wrong.thing
+        finally:
+            timer.cancel()
+            _WATCHDOG.reset(token)
+        return RawPage(self._clock(), time.monotonic() - began, status, None if error else body, error)
+
+    def _words(self, failure: BaseException, timeout_s: float) -> str:
+        reason = getattr(failure, "reason", None)
+        cause = reason if isinstance(reason, BaseException) else failure
+        text = next((words for kind, words in _FAILURES if isinstance(cause, kind)), "could not be asked ({error})")
+        mib = self._limits.max_page_bytes / (1024 * 1024)
+        return text.format(timeout=timeout_s, mib=mib, error=str(cause).split("\n", 1)[0][:120])
+
+    def _follow(self, url: str, headers: Mapping[str, str], deadline: float) -> tuple[int, bytes]:
+        """Follow redirects on the same host, a few at most."""
+        host = urlsplit(url).hostname
+        for _ in range(_HOPS):
+            response = self._open(url, headers, deadline)
+            try:
+                location = response.headers.get("location", "")
+                if response.status not in _REDIRECTS or not location:
+                    return response.status, self._body(response, deadline)
+                target = urljoin(url, location)
+            finally:
+                response.close() if response.status in _REDIRECTS else response.release_conn()
+            there = urlsplit(target)
+            downgrade = url.startswith("https:") and there.scheme != "https"
+            if there.hostname != host or downgrade:
+                raise _ForeignRedirect(response.status, there.netloc.rpartition("@")[2])
+            kept = urlsplit(url).netloc.rpartition("@")[0]
+            netloc = f"{kept}@{there.netloc}" if kept and "@" not in there.netloc else there.netloc
+            url = urlunsplit((there.scheme, netloc, there.path, there.query, ""))
+        raise urllib3.exceptions.ProtocolError(f"it redirects more than {_HOPS} times")
+
+    def _open(self, url: str, headers: Mapping[str, str], deadline: float) -> urllib3.BaseHTTPResponse:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _TimeUpError
+        parts = urlsplit(url)
+        sent = {"Accept": ACCEPT, "Accept-Encoding": "gzip", "User-Agent": "llmvitals", **headers}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            sent.update(urllib3.make_headers(basic_auth=pair))
+        bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+        return self._pools.request(
+            "GET",
+            bare,
+            headers=sent,
+            preload_content=False,
+            decode_content=False,
+            redirect=False,
+            retries=False,
+            timeout=urllib3.Timeout(connect=left, read=left),
+        )
+
+    def _body(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+        """The plain body. What is on the wire and what it unpacks to are both held to the limit."""
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in _OURS:
+            raise ValueError(f"it answers in an encoding that was not asked for, {encoding}")
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            if time.monotonic() >= deadline:
+                response.close()
+                raise _TimeUpError
+            chunk = response.read1(_CHUNK, decode_content=False)
+            if not chunk:
+                break
+            size += len(chunk)
+            if size > self._limits.max_page_bytes:
+                response.close()
+                raise TooLargeError
+            chunks.append(chunk)
+        return inflate(b"".join(chunks), self._limits.max_page_bytes)
+
+
+class _ForeignRedirect(Exception):  # noqa: N818
+    """A redirect that leaves the host or its TLS."""
+
+    def __init__(self, status: int, host: str) -> None:
+        super().__init__(host)
+        self.status = status
+        self.host = host
