@@ -77,6 +77,12 @@ class Exporter(Struct):
     max_label_length: int = 4096
 
 
+class Alerts(Struct):
+    """Where the alerts point to."""
+
+    runbook_base: str = "https://llmvitals.readthedocs.io/runbooks"  # folder of the pages <cause>.md
+
+
 class Settings(Struct):
     """The whole file."""
 
@@ -84,6 +90,7 @@ class Settings(Struct):
     slo: Slo = Slo()
     thresholds: Thresholds = Thresholds()
     exporter: Exporter = Exporter()
+    alerts: Alerts = Alerts()
     sources: tuple[Source, ...] = ()
     aliases: dict[str, str] = {}
 
