@@ -1,4 +1,5 @@
-"""The named signals: one row each. ``expr`` compiles to PromQL and is evaluated in memory; ``derive`` computes what the algebra
+"""The named signals: one row each. ``expr`` compiles to PromQL and is evaluated in memory; ``derive`` computes what
+the algebra
 cannot say. The id is the panel's, the evidence's, the gauge's (``llm_<id>``) and the rule's (``llm:<id>:<window>``) name.
 """
 
@@ -258,7 +259,7 @@ SIGNALS: tuple[Signal, ...] = (
         E,
         ratio(Increase("llm_spec_accepted_tokens_total"), Increase("llm_spec_draft_tokens_total")),
     ),
-    _d("adapters_short_ratio", "Waiting pages on which adapters lack a slot", "ratio", E, work.adapters_short),
+    _d("adapters_short_ratio", "Waiting pages on which every adapter slot is taken", "ratio", E, work.adapters_short),
     _x("lora_slots", "Adapter slots", "", E, Gauge("llm_lora_slots", agg=Agg.MAX)),
     _x("kv_transfer_mean_seconds", "KV transfer, mean", "seconds", E, mean("llm_kv_transfer_seconds")),
     _x("kv_transfer_failures", "Failed KV transfers", "", E, Increase("llm_kv_transfer_failures_total")),

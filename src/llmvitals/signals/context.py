@@ -1,6 +1,7 @@
 """Everything that derived signals share about one window, measured once and remembered.
 
-``good`` holds the pages that answered; ``live`` those since the last restart of the process, where absolute counters can be
+``good`` holds the pages that answered; ``live`` those since the last restart of the process, where absolute counters
+can be
 compared with each other. Formulas and their failure modes: docs/accuracy.md.
 """
 
@@ -16,6 +17,13 @@ from llmvitals.settings import Settings
 from llmvitals.signals.measure import Hist, Line, growth, hist, line
 
 UP = "llm_target_up"
+
+# a new process: its start time moves up, its token counters fall
+_RESTART_SIGNS: tuple[tuple[str, int], ...] = (
+    ("llm_process_start_time_seconds", 1),
+    ("llm_generation_tokens_total", -1),
+    ("llm_prompt_tokens_total", -1),
+)
 
 
 class Context:
@@ -41,16 +49,11 @@ class Context:
     def restarts(self) -> tuple[float, ...]:
         """Moments at which the process was found to be a new one: its start time moved, or the token counters fell."""
         found: set[float] = set()
-        for name, moved in (
-            ("llm_process_start_time_seconds", lambda a, b: b > a + 1.0),
-            ("llm_generation_tokens_total", lambda a, b: b < a),
-            ("llm_prompt_tokens_total", lambda a, b: b < a),
-        ):
-            found_line = line(self.good, name)
-            if found_line is None:
-                continue
-            pairs = zip(found_line.times[1:], found_line.values, found_line.values[1:], strict=False)
-            found.update(t for t, a, b in pairs if moved(a, b))
+        for name, sign in _RESTART_SIGNS:
+            track = line(self.good, name)
+            if track is not None:
+                pairs = zip(track.times[1:], track.values, track.values[1:], strict=False)
+                found.update(t for t, before, now in pairs if sign * (now - before) > 1.0)
         return tuple(sorted(found))
 
     @cached_property
@@ -143,7 +146,8 @@ class Context:
     def aborts(self) -> Line | None:
         """Requests that clients gave up on, so far, by page: answered 2xx, but neither finished nor rejected.
 
-        An aborted request moves no counter of the engine; the HTTP layer counts it when its answer ends. None where one of
+        An aborted request moves no counter of the engine; the HTTP layer counts it when its answer ends. None where
+        one of
         the three is missing. Off by a few at a page's edge, since the two layers are not read atomically.
         """
         clock = self.clock

@@ -35,7 +35,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Hist:
-    """A histogram of what happened in the window: finite ``edges`` ascending, cumulative ``counts`` at them, all in base units.
+    """A histogram of what happened in the window: finite ``edges`` ascending, cumulative ``counts`` at them, all in
+    base units.
 
     ``total`` counts the observations, ``sum`` adds them up.
     """

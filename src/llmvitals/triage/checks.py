@@ -1,6 +1,7 @@
 """The ordered table of checks: every cause, the conditions under which it is named, and the setting to change.
 
-Conditions were fitted on recordings of a real vLLM under known load; docs/accuracy.md says how far to trust them. Numbers
+Conditions were fitted on recordings of a real vLLM under known load; docs/accuracy.md says how far to trust them.
+Numbers
 that an operator may want to move are in ``settings.Thresholds``; those written here belong to the shape of a check.
 """
 
@@ -64,14 +65,24 @@ CHECKS: tuple[Check, ...] = (
         0,
         "Up, but no tokens come out",
         "backpressure article, section on health and readiness",
-        Remedy("Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"),
+        Remedy(
+            "Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"
+        ),
         when=(
             (Limit("dead_tail_pages", ">=", 3),),
             (Limit("silent_failures", ">=", 10), Limit("error_ratio", ">=", 0.5)),
             (Limit("stalled_seconds", ">=", 15),),
         ),
-        explains=("telemetry-broken", "unbounded-queue", "kv-cache-saturation", "prefill-bound", "batch-too-small",
-                  "api-server-bound", "cold-start", "prefill-decode-interference"),
+        explains=(
+            "telemetry-broken",
+            "unbounded-queue",
+            "kv-cache-saturation",
+            "prefill-bound",
+            "batch-too-small",
+            "api-server-bound",
+            "cold-start",
+            "prefill-decode-interference",
+        ),
         confidence=0.9,
     ),
     Check(
@@ -96,7 +107,10 @@ CHECKS: tuple[Check, ...] = (
         7,
         "The replica has just started",
         "backpressure article, bottleneck 18",
-        Remedy("It passed: warm a replica up before it is ready, keep one warm, scale on queue wait instead of GPU percent.", "startupProbe"),
+        Remedy(
+            "It passed: warm a replica up before it is ready, keep one warm, and scale on queue wait, not on GPU percent.",
+            "startupProbe",
+        ),
         when=(
             (
                 TTFT_HARM,
@@ -113,8 +127,15 @@ CHECKS: tuple[Check, ...] = (
         7,
         "The process was restarted",
         "backpressure article, bottleneck 19",
-        Remedy("Look for exit 137, probe failures or a rollout; separate liveness from inference, grace period above the longest generation.", "terminationGracePeriodSeconds"),
-        when=((Limit("restarts", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)), (Limit("restarts", ">=", 1), ANY_HARM)),
+        Remedy(
+            "Look for exit 137, probe failures or a rollout; keep liveness apart from inference, the grace period above "
+            "the longest generation.",
+            "terminationGracePeriodSeconds",
+        ),
+        when=(
+            (Limit("restarts", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
+            (Limit("restarts", ">=", 1), ANY_HARM),
+        ),
         confidence=0.6,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
     ),
@@ -124,10 +145,17 @@ CHECKS: tuple[Check, ...] = (
         5,
         "More LoRA adapters wanted than slots",
         "recordings: adapters share one slot",
-        Remedy("Raise max_loras to the number of adapters that are busy at once, or give each adapter its own pool.", "--max-loras"),
+        Remedy(
+            "Raise max_loras to the number of adapters that are busy at once, or give each adapter its own pool.",
+            "--max-loras",
+        ),
         when=(
             (Limit("adapters_short_ratio", ">=", 0.2), Limit("deferred_share_ratio", ">=", 0.5), ANY_HARM),
-            (Limit("adapters_short_ratio", ">=", 0.5), Limit("deferred_share_ratio", ">=", 0.5), Limit("waiting_share_ratio", ">=", 0.2)),
+            (
+                Limit("adapters_short_ratio", ">=", 0.5),
+                Limit("deferred_share_ratio", ">=", 0.5),
+                Limit("waiting_share_ratio", ">=", 0.2),
+            ),
         ),
         explains=("grammar-compilation", "prefill-bound", "unbounded-queue"),
         confidence=0.85,
@@ -149,7 +177,11 @@ CHECKS: tuple[Check, ...] = (
         1,
         "More was admitted than the KV cache holds; work is computed again and again",
         "backpressure article, bottleneck 2",
-        Remedy("Cap admission at what the KV pool holds when requests are at their longest.", "--max-num-seqs", _signal("seats_full")),
+        Remedy(
+            "Cap admission at what the KV pool holds when requests are at their longest.",
+            "--max-num-seqs",
+            _signal("seats_full"),
+        ),
         when=(
             (
                 Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
@@ -159,8 +191,15 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         confirms=(Limit("preempted_waiting", ">", 0), ANY_HARM),
-        explains=("kv-cache-saturation", "unbounded-queue", "batch-too-large", "prefill-decode-interference", "prefill-bound",
-                  "block-fragmentation", "batch-too-small"),
+        explains=(
+            "kv-cache-saturation",
+            "unbounded-queue",
+            "batch-too-large",
+            "prefill-decode-interference",
+            "prefill-bound",
+            "block-fragmentation",
+            "batch-too-small",
+        ),
         confidence=0.9,
     ),
     Check(
@@ -168,7 +207,11 @@ CHECKS: tuple[Check, ...] = (
         1,
         "KV blocks are much larger than what sequences put into them",
         "batching mistakes, mistake 1",
-        Remedy("Use smaller KV blocks for short requests (16 for outputs under 50 tokens).", "--block-size", lambda _r, _s: 16.0),
+        Remedy(
+            "Use smaller KV blocks for short requests (16 for outputs under 50 tokens).",
+            "--block-size",
+            lambda _r, _s: 16.0,
+        ),
         when=((TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_fill_ratio", "<", 0.4), Limit("kv_free_low_ratio", "<=", 0.1)),),
         explains=("kv-cache-saturation", "unbounded-queue", "prefill-bound"),
         confidence=0.6,
@@ -178,8 +221,15 @@ CHECKS: tuple[Check, ...] = (
         1,
         "The KV cache is full, so new requests wait",
         "backpressure article, bottleneck 1",
-        Remedy("Cap admission at the seats the pool has; for more: FP8 KV, smaller weights, another replica.", "--max-num-seqs", _signal("seats")),
-        when=((TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),(TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor"))),
+        Remedy(
+            "Cap admission at the seats the pool has; for more: FP8 KV, smaller weights, another replica.",
+            "--max-num-seqs",
+            _signal("seats"),
+        ),
+        when=(
+            (TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),
+            (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor")),
+        ),
         confirms=(Limit("queue_share_ratio", ">=", 0.3),),
         explains=("prefill-bound", "batch-too-small", "prefix-cache-miss"),
         confidence=0.85,
@@ -199,7 +249,9 @@ CHECKS: tuple[Check, ...] = (
         1,
         "Long prompts are computed again after each preemption",
         "batching mistakes, mistake 2",
-        Remedy("Swap or offload instead of recomputing where the engine can; else cap admission.", "--kv-offloading-size"),
+        Remedy(
+            "Swap or offload instead of recomputing where the engine can; else cap admission.", "--kv-offloading-size"
+        ),
         when=(
             (
                 Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
@@ -238,7 +290,11 @@ CHECKS: tuple[Check, ...] = (
         2,
         "The batch is too large: every token is slow",
         "recordings: 220 running",
-        Remedy("Lower max_num_seqs to where TPOT meets its target, and add replicas for the rest.", "--max-num-seqs", _fewer_seats),
+        Remedy(
+            "Lower max_num_seqs to where TPOT meets its target, and add replicas for the rest.",
+            "--max-num-seqs",
+            _fewer_seats,
+        ),
         when=(
             (
                 TPOT_HARM,
@@ -260,7 +316,9 @@ CHECKS: tuple[Check, ...] = (
         5,
         "The API process is full or starved; the engine is not",
         "batching mistakes, mistake 5",
-        Remedy("Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"),
+        Remedy(
+            "Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"
+        ),
         when=(
             (
                 ANY_HARM,
@@ -300,7 +358,15 @@ CHECKS: tuple[Check, ...] = (
         "Prefix caching is switched off while prefill dominates",
         "batching mistakes, mistake 3",
         Remedy("Switch prefix caching on.", "--enable-prefix-caching"),
-        when=((ANY_HARM, KV_FREE, Limit("prefix_caching_enabled", "<=", 0), Limit("prompt_share_ratio", ">=", 0.8), Limit("prompt_mean_tokens", ">=", 256)),),
+        when=(
+            (
+                ANY_HARM,
+                KV_FREE,
+                Limit("prefix_caching_enabled", "<=", 0),
+                Limit("prompt_share_ratio", ">=", 0.8),
+                Limit("prompt_mean_tokens", ">=", 256),
+            ),
+        ),
         explains=("prefix-cache-miss", "prefill-decode-interference", "prefill-bound"),
         confidence=0.7,
         note="Whether prompts share a beginning is not on the page: it helps only if they do.",
@@ -341,8 +407,10 @@ CHECKS: tuple[Check, ...] = (
         "Prompt tokens alone fill the compute, so requests wait",
         "recordings: 8,000-token prompts",
         Remedy("Give long prompts a pool of their own, reuse prefixes, or add prefill compute.", "replicas"),
-        when=((TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
-              (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.8))),
+        when=(
+            (TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
+            (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.8)),
+        ),
         explains=("prefill-decode-interference",),
         confidence=0.7,
     ),
@@ -351,7 +419,10 @@ CHECKS: tuple[Check, ...] = (
         2,
         "Prefills of long prompts stall running streams",
         "backpressure article, bottleneck 4",
-        Remedy("Tune the token budget of a step: smaller is steadier for running streams, larger gives earlier first tokens.", "--max-num-batched-tokens"),
+        Remedy(
+            "Tune the token budget of a step: smaller is steadier for running streams, larger gives earlier first tokens.",
+            "--max-num-batched-tokens",
+        ),
         when=(
             (
                 TPOT_HARM,
@@ -370,9 +441,13 @@ CHECKS: tuple[Check, ...] = (
         2,
         "Speculative drafts are mostly thrown away",
         "inference guide, speculative decoding",
-        Remedy("Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"),
-        when=((Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
-              (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),),
+        Remedy(
+            "Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"
+        ),
+        when=(
+            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
+            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),
+        ),
         confidence=0.6,
     ),
     Check(
@@ -392,9 +467,23 @@ CHECKS: tuple[Check, ...] = (
         6,
         "More arrives than is served, and nothing bounds the queue",
         "backpressure article, bottleneck 8",
-        Remedy("Bound the queue at service rate x acceptable wait; answer 429/503 with Retry-After above it.", "--max-num-queued-reqs", _ceiling),
-        when=((Limit("waiting_trend_z", ">=", 3), Limit("waiting_growth_sigmas", ">=", 3), Limit("wait_ahead_seconds", ">", "slo.ttft_seconds")),
-              (Limit("waiting_trend_z", ">=", 3), Limit("waiting_growth_sigmas", ">=", 3), Limit("queue_age_seconds", ">", "slo.ttft_seconds"))),
+        Remedy(
+            "Bound the queue at service rate x acceptable wait; answer 429/503 with Retry-After above it.",
+            "--max-num-queued-reqs",
+            _ceiling,
+        ),
+        when=(
+            (
+                Limit("waiting_trend_z", ">=", 3),
+                Limit("waiting_growth_sigmas", ">=", 3),
+                Limit("wait_ahead_seconds", ">", "slo.ttft_seconds"),
+            ),
+            (
+                Limit("waiting_trend_z", ">=", 3),
+                Limit("waiting_growth_sigmas", ">=", 3),
+                Limit("queue_age_seconds", ">", "slo.ttft_seconds"),
+            ),
+        ),
         confidence=0.7,
     ),
     Check(
@@ -402,8 +491,17 @@ CHECKS: tuple[Check, ...] = (
         6,
         "Work goes on for clients that have left",
         "backpressure article, bottleneck 11",
-        Remedy("Find who disconnects and when: client timeout above the longest answer, cancellation passed on by every proxy.", "client timeout"),
-        when=((Limit("aborted_requests", ">=", 10), Limit("aborted_ratio", ">=", 0.3), Limit("wasted_decode_ratio", ">=", 0.5)),),
+        Remedy(
+            "Find who disconnects and when: client timeout above the longest answer, cancellation passed on by every proxy.",
+            "client timeout",
+        ),
+        when=(
+            (
+                Limit("aborted_requests", ">=", 10),
+                Limit("aborted_ratio", ">=", 0.3),
+                Limit("wasted_decode_ratio", ">=", 0.5),
+            ),
+        ),
         confidence=0.8,
     ),
     Check(
@@ -412,7 +510,13 @@ CHECKS: tuple[Check, ...] = (
         "Requests set no max_tokens",
         "backpressure article, bottleneck 10",
         Remedy("Set a server default and a cap per tenant.", "max_tokens", lambda _r, _s: 512.0),
-        when=((Limit("open_max_tokens_count", ">=", 3), Limit("open_max_tokens_ratio", ">=", 0.02), Limit("generation_spread", ">=", 2.5)),),
+        when=(
+            (
+                Limit("open_max_tokens_count", ">=", 3),
+                Limit("open_max_tokens_ratio", ">=", 0.02),
+                Limit("generation_spread", ">=", 2.5),
+            ),
+        ),
         confidence=0.75,
         note="A hazard even while nobody is hurt: long answers are seen only once they end.",
     ),
@@ -431,34 +535,89 @@ CHECKS: tuple[Check, ...] = (
         confidence=0.7,
     ),
     # -- causes that no engine page shows ---------------------------------------------------------------------------
-    Check("vram-headroom", 1, "No room beside the KV pool", "backpressure article, bottleneck 3",
-          Remedy("Lower gpu_memory_utilization.", "--gpu-memory-utilization"),
-          needs="framebuffer and out-of-memory events of the GPU", needs_series="llm_gpu_memory_free_bytes"),
-    Check("uncached-repeats", 3, "The same question is computed again", "backpressure article, bottleneck 12",
-          Remedy("Put an exact cache in front.", "response cache"),
-          needs="repeats and cache hits at the gateway", needs_series="llm_gateway_*"),
-    Check("interconnect-bound", 4, "Tensor parallelism over a slow link", "backpressure article, bottleneck 7",
-          Remedy("Replicas instead of tensor parallelism, or keep it inside NVLink.", "--tensor-parallel-size"),
-          needs="tensor and DRAM activity and link traffic of each GPU", needs_series="llm_gpu_tensor_active_ratio"),
-    Check("connection-exhaustion", 4, "Sockets, descriptors or ports run out", "backpressure article, bottleneck 15",
-          Remedy("Keep-alive upstream, HTTP/2, higher ulimit.", "ulimit -n"),
-          needs="sockets by state on the host and upstream errors of the proxy", needs_series="llm_host_*"),
-    Check("noisy-tenant", 6, "One tenant takes the token budget", "backpressure article, bottleneck 6",
-          Remedy("Token quota per tenant, weighted fair queueing.", "TPM quota"),
-          needs="tokens by tenant at the gateway", needs_series="llm_gateway_*"),
-    Check("retry-storm", 6, "Clients multiply failed work", "backpressure article, bottleneck 9",
-          Remedy("Full jitter, a retry budget of 10 %, deadlines passed on.", "retry policy"),
-          needs="retries and statuses at the gateway", needs_series="llm_gateway_*"),
-    Check("fan-out", 6, "One user request makes many model calls", "backpressure article, bottleneck 13",
-          Remedy("Plan in calls and tokens.", "budget"),
-          needs="model calls per user request at the gateway", needs_series="llm_gateway_*"),
-    Check("runaway-agent", 6, "One session loops", "backpressure article, bottleneck 14",
-          Remedy("Limits on iterations, tokens, repeats and depth.", "session limits"),
-          needs="calls and tokens by session at the gateway", needs_series="llm_gateway_*"),
-    Check("hardware-event", 7, "XID, ECC, throttling, MIG or a bad link", "backpressure article, bottleneck 20",
-          Remedy("Cordon and drain the node.", "node"),
-          needs="XID, ECC and throttle reasons of the GPU", needs_series="llm_gpu_*"),
-)  # fmt: skip
+    Check(
+        "vram-headroom",
+        1,
+        "No room beside the KV pool",
+        "backpressure article, bottleneck 3",
+        Remedy("Lower gpu_memory_utilization.", "--gpu-memory-utilization"),
+        needs="framebuffer and out-of-memory events of the GPU",
+        needs_series="llm_gpu_memory_free_bytes",
+    ),
+    Check(
+        "uncached-repeats",
+        3,
+        "The same question is computed again",
+        "backpressure article, bottleneck 12",
+        Remedy("Put an exact cache in front.", "response cache"),
+        needs="repeats and cache hits at the gateway",
+        needs_series="llm_gateway_*",
+    ),
+    Check(
+        "interconnect-bound",
+        4,
+        "Tensor parallelism over a slow link",
+        "backpressure article, bottleneck 7",
+        Remedy("Replicas instead of tensor parallelism, or keep it inside NVLink.", "--tensor-parallel-size"),
+        needs="tensor and DRAM activity and link traffic of each GPU",
+        needs_series="llm_gpu_tensor_active_ratio",
+    ),
+    Check(
+        "connection-exhaustion",
+        4,
+        "Sockets, descriptors or ports run out",
+        "backpressure article, bottleneck 15",
+        Remedy("Keep-alive upstream, HTTP/2, higher ulimit.", "ulimit -n"),
+        needs="sockets by state on the host and upstream errors of the proxy",
+        needs_series="llm_host_*",
+    ),
+    Check(
+        "noisy-tenant",
+        6,
+        "One tenant takes the token budget",
+        "backpressure article, bottleneck 6",
+        Remedy("Token quota per tenant, weighted fair queueing.", "TPM quota"),
+        needs="tokens by tenant at the gateway",
+        needs_series="llm_gateway_*",
+    ),
+    Check(
+        "retry-storm",
+        6,
+        "Clients multiply failed work",
+        "backpressure article, bottleneck 9",
+        Remedy("Full jitter, a retry budget of 10 %, deadlines passed on.", "retry policy"),
+        needs="retries and statuses at the gateway",
+        needs_series="llm_gateway_*",
+    ),
+    Check(
+        "fan-out",
+        6,
+        "One user request makes many model calls",
+        "backpressure article, bottleneck 13",
+        Remedy("Plan in calls and tokens.", "budget"),
+        needs="model calls per user request at the gateway",
+        needs_series="llm_gateway_*",
+    ),
+    Check(
+        "runaway-agent",
+        6,
+        "One session loops",
+        "backpressure article, bottleneck 14",
+        Remedy("Limits on iterations, tokens, repeats and depth.", "session limits"),
+        needs="calls and tokens by session at the gateway",
+        needs_series="llm_gateway_*",
+    ),
+    Check(
+        "hardware-event",
+        7,
+        "XID, ECC, throttling, MIG or a bad link",
+        "backpressure article, bottleneck 20",
+        Remedy("Cordon and drain the node.", "node"),
+        needs="XID, ECC and throttle reasons of the GPU",
+        needs_series="llm_gpu_*",
+    ),
+)
 
 BY_CAUSE: dict[str, Check] = {check.cause: check for check in CHECKS}
-"""Table order is the order of leadership: the first firing check that may lead and is not explained away is the cause."""
+"""Table order is the order of leadership: the first firing check that may lead and is not explained away is the cause.
+"""

@@ -32,7 +32,9 @@ def bound_of(limit: Limit, settings: Settings) -> float:
 
 
 def weigh(limit: Limit, readings: Readings, settings: Settings) -> Evidence:
-    """A limit beside what was measured. ``holds`` is None where the number is absent for a reason other than no traffic."""
+    """A limit beside what was measured. ``holds`` is None where the number is absent for a reason other than no
+    traffic.
+    """
     reading, signal, bound = readings[limit.signal], BY_ID[limit.signal], bound_of(limit, settings)
     holds: bool | None
     if reading.value is not None:
@@ -115,7 +117,9 @@ def finding(check: Check, result: CheckResult, readings: Readings, settings: Set
 
 
 def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:
-    """What the walk could not see, once per series: absent inputs of checks, and causes that no page of this kind shows."""
+    """What the walk could not see, once per series: absent inputs of checks, and causes that no page of this kind
+    shows.
+    """
     found: dict[str, Blind] = {}
     for check in checks:
         result = results[check.cause]

@@ -15,7 +15,9 @@ Number = Callable[[Readings, Settings], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One condition: ``signal op bound``. A text bound names a setting (``slo.ttft_seconds``), optionally times a factor."""
+    """One condition: ``signal op bound``. A text bound names a setting (``slo.ttft_seconds``), optionally times a
+    factor.
+    """
 
     signal: str
     op: str
@@ -36,9 +38,11 @@ class Remedy:
 class Check:
     """One cause of the catalogue.
 
-    ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``confirms``: limits
+    ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``confirms``:
+    limits
     that raise (or, unmet, lower) the confidence. ``explains``: causes that are only its consequences. ``leads``: whether it
-    may be the leading cause. ``needs``: for causes that no engine page shows, what would. ``source``: the section of the
+    may be the leading cause. ``needs``: for causes that no engine page shows, what would. ``source``: the section of
+    the
     source documents.
     """
 

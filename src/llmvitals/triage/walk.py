@@ -1,6 +1,8 @@
-"""The walk: one window in, one verdict out. Pure, and the same for the command line, the exporter, the app and the tests.
+"""The walk: one window in, one verdict out. Pure, and the same for the command line, the exporter, the app and the
+tests.
 
-All checks are judged in the order of the steps; ONE of those that fire leads, by the order of the table, unless an earlier one
+All checks are judged in the order of the steps; ONE of those that fire leads, by the order of the table, unless an
+earlier one
 explains it. When the whole window names nothing although users are hurt, its last third is asked too: loads change.
 """
 
@@ -17,6 +19,9 @@ from llmvitals.triage.judge import blind_spots, finding, judge, shown
 from llmvitals.triage.model import STEPS, Readings
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
 
+LATE_SECONDS = 30.0
+"""A last third shorter than this says nothing: on recordings, shorter windows named wrong causes."""
+
 _UNLIKE_HEALTH = {"not-serving", "telemetry-broken", "rollout-and-probes"}
 
 
@@ -32,7 +37,8 @@ def diagnose_with(
     """The verdict and every signal behind it."""
     readings = compute(window, settings)
     whole = _walk(window, readings, settings, scope or {})
-    if whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY} or not _hurt(readings, settings):
+    settled = whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY}
+    if settled or not _hurt(readings, settings) or window.seconds / 3 < LATE_SECONDS:
         return whole, readings
     late_window = window.slice(window.end - window.seconds / 3, window.end)
     late_readings = compute(late_window, settings)

@@ -110,7 +110,9 @@ def late_ttft_breaches(c: Context) -> Reading:
 
 
 def activity(c: Context) -> Reading:
-    """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no traffic."""
+    """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no
+    traffic.
+    """
     if c.clock is None:
         return missing(c, TTFT)
     inside = sum(x.last for x in (c.running, c.waiting) if x is not None)

@@ -1,6 +1,7 @@
 """The KV pool: how full it is, what the next request needs, how many contexts fit at once, how quickly it turns over.
 
-Gauges are set at the end of an engine step and under-read during long prefills; Little's law over finished requests corrects
+Gauges are set at the end of an engine step and under-read during long prefills; Little's law over finished requests
+corrects
 them upwards, never downwards, and only where requests were hardly preempted.
 """
 
@@ -119,7 +120,9 @@ def mean_context_tokens(c: Context) -> Reading:
 
 
 def _large(h: Hist, q: float = 0.9) -> float | None:
-    """A high quantile without inventing precision: the mean where it lies in the same bucket, else the bucket's upper edge."""
+    """A high quantile without inventing precision: the mean where it lies in the same bucket, else the bucket's upper
+    edge.
+    """
     found = h.bucket(q)
     if found is None or h.mean is None:
         return None
@@ -174,7 +177,9 @@ def fill_ratio(c: Context) -> Reading:
 
 
 def prefix_turnover_seconds(c: Context) -> Reading:
-    """Time in which computed prompt tokens fill the whole KV pool once: how long an unused prefix can survive (estimate)."""
+    """Time in which computed prompt tokens fill the whole KV pool once: how long an unused prefix can survive
+    (estimate).
+    """
     capacity, h = _gauge(c, CAPACITY), c.hist(PROMPT)
     if capacity is None:
         return missing(c, CAPACITY)

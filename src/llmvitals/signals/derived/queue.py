@@ -1,6 +1,7 @@
 """The queue as it stands now: its age, what is ahead of a new request, who waits for what, whether it grows.
 
-vLLM observes queue time only when a request finishes, so a stalled queue looks healthy in its histograms. These read the
+vLLM observes queue time only when a request finishes, so a stalled queue looks healthy in its histograms. These read
+the
 live gauges and the balance of arrivals against first tokens.
 """
 

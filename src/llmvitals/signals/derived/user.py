@@ -107,10 +107,10 @@ def harm_p(c: Context) -> Reading:
 
 def _goodput(c: Context) -> tuple[float, float] | Reading:
     ttft, tpot, running, waiting = c.hist(TTFT), c.hist(TPOT), c.running, c.waiting
-    for h, family in ((ttft, TTFT), (tpot, TPOT), (running, "llm_requests_running"), (waiting, "llm_requests_waiting")):
-        if h is None:
-            return missing(c, family)
-    assert ttft and tpot and running and waiting
+    if ttft is None or tpot is None:
+        return missing(c, TTFT if ttft is None else TPOT)
+    if running is None or waiting is None:
+        return missing(c, "llm_requests_running")
     done = tpot.total
     failed = max(
         c.growth("llm_http_requests_total", status="5xx") or 0.0, c.growth("llm_requests_rejected_total") or 0.0

@@ -118,7 +118,9 @@ def _pair(c: Context, name: str) -> Line | None:
 
 
 def open_max_tokens_ratio(c: Context) -> Reading:
-    """Share of finished requests whose max_tokens lies above the last finite bucket: nobody set one, the model's cap rules."""
+    """Share of finished requests whose max_tokens lies above the last finite bucket: nobody set one, the model's cap
+    rules.
+    """
     h = c.hist(ASKED)
     if h is None:
         return missing(c, ASKED)
@@ -217,12 +219,14 @@ def api_cpu_cores(c: Context) -> Reading:
 
 
 def adapters_short(c: Context) -> Reading:
-    """Share of the pages with waiting requests on which adapters wait while the slots are full."""
-    slots, busy, wanted = (c.gauge(f"llm_lora_{n}") for n in ("slots", "running_adapters", "waiting_adapters"))
-    if slots is None or busy is None or wanted is None:
+    """Share of the pages with waiting requests on which every adapter slot is taken.
+
+    The names of waiting adapters are no help: the engine's newest list can hold one adapter as running and as waiting.
+    """
+    slots, busy = c.gauge("llm_lora_slots", peak=True), c.gauge("llm_lora_running_adapters", peak=True)
+    if slots is None or busy is None:
         return missing(c, "llm_lora_slots")
     if c.waiting is None:
         return missing(c, "llm_requests_waiting")
-    rows = zip(slots.values, busy.values, wanted.values, c.waiting.values, strict=True)
-    hits = [w > 0 and b >= s > 0 for s, b, w, queue in rows if queue > 0]
+    hits = [b >= s > 0 for s, b, queue in zip(slots.values, busy.values, c.waiting.values, strict=True) if queue > 0]
     return number(sum(hits) / len(hits)) if hits else no_traffic("page with waiting requests")
