@@ -1,0 +1,171 @@
+"""One background cycle: fetch every target side by side, keep a bounded history, judge every scope, publish one value.
+
+A cycle never raises for a bad target, family or collector: what failed is a number on the page
+(``llmvitals_collector_success``), and the rest of the page stands. Time and transport are given from outside, so that a
+recording is replayed through the very code that serves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from llmvitals.errors import SettingsError
+from llmvitals.exporters.flight import Fetch, Flight
+from llmvitals.exporters.health import families as health
+from llmvitals.exporters.judge import Scoped, families, judge
+from llmvitals.exporters.page import Block, canonical, text
+from llmvitals.exporters.watch import Collected, Watch, limits_of
+from llmvitals.series import Snapshot
+from llmvitals.settings import Settings, Target
+from llmvitals.sources.place import metrics_url
+from llmvitals.telemetry.ingest import Fetcher, RawPage
+
+MARGIN_INTERVALS = 2
+"""Intervals that the history reaches back beyond the window."""
+
+GRACE_SECONDS = 0.5
+"""How much longer than a call's own time limit a cycle waits for it; the call's limit is the normal way to end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One finished cycle. ``began``, ``ended``: unix seconds; ``seconds``: how long it took on a steady clock.
+
+    ``blocks`` are the families of the page, ``page`` their text (format 0.0.4) without the exporter's own metrics.
+    ``snapshots``: the newest of each target. ``history``: how many of each target are kept.
+    """
+
+    began: float
+    ended: float
+    seconds: float
+    window_seconds: float
+    snapshots: tuple[Snapshot, ...]
+    scopes: tuple[Scoped, ...]
+    collected: tuple[Collected, ...]
+    history: Mapping[str, int]
+    blocks: tuple[Block, ...]
+    page: bytes
+
+
+class Engine:
+    """The cycle's state. One thread drives it; everybody else reads the :class:`Cycle` values that it returns.
+
+    ``fetch`` replaces the transport, ``clock`` (unix seconds) the time. ``previous`` hands over what is known of
+    unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.time,
+        previous: Engine | None = None,
+    ) -> None:
+        self.settings = settings
+        self._fetch: Fetch = fetch or Fetcher(limits_of(settings)).fetch
+        self._clock = clock
+        known = previous._watches if previous and previous.settings.exporter == settings.exporter else {}
+        self._watches: dict[str, Watch] = {}
+        for target in settings.targets:
+            fresh = Watch.over(target, settings)
+            if fresh.name in self._watches:
+                raise SettingsError(
+                    f"two targets are named '{fresh.name}'", place="targets", remedy="Give each its own name."
+                )
+            old = known.get(fresh.name)
+            self._watches[fresh.name] = old if old is not None and old.target == target else fresh
+        self._gpu_flights = {target.gpu_url: Flight() for target in settings.targets if target.gpu_url}
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """The targets' instance names, in the order of the settings."""
+        return tuple(self._watches)
+
+    def step(self, now: float | None = None) -> Cycle:
+        """One whole cycle. ``now`` (unix seconds) ends the window; by default the clock's time once all arrived."""
+        began, start = self._clock(), time.perf_counter()
+        collected = self.record(*self._gather())
+        return self._publish(self._clock() if now is None else now, began, start, collected)
+
+    def record(self, pages: Mapping[str, RawPage], gpu_pages: Mapping[str, RawPage] | None = None) -> list[Collected]:
+        """Turn one page per target (by instance) into its newest snapshot; GPU pages are given by their URL."""
+        gpus = gpu_pages or {}
+        return [
+            collected
+            for name, page in pages.items()
+            for collected in self._watches[name].record(page, gpus.get(self._watches[name].target.gpu_url))
+        ]
+
+    def publish(self, now: float, collected: Iterable[Collected] = ()) -> Cycle:
+        """Judge what the window up to ``now`` (unix seconds) holds and make the page, without fetching anything."""
+        return self._publish(now, now, time.perf_counter(), collected)
+
+    def _publish(self, now: float, began: float, start: float, collected: Iterable[Collected]) -> Cycle:
+        config = self.settings.exporter
+        oldest = now - config.window_seconds
+        watches = self._watches.values()
+        for watch in watches:
+            watch.forget(oldest - MARGIN_INTERVALS * config.interval_seconds)
+        judged, judging = judge([s for watch in watches for s in watch.history if s.t >= oldest], self.settings)
+        newest = tuple(watch.history[-1] for watch in watches if watch.history)
+        done = (*collected, *judging)
+        history = {watch.name: len(watch.history) for watch in watches}
+        blocks = (*canonical(newest), *families(judged, config.window_seconds), *health(done, history))
+        page = text(blocks)
+        return Cycle(
+            began=began,
+            ended=max(now, began),
+            seconds=time.perf_counter() - start,
+            window_seconds=config.window_seconds,
+            snapshots=newest,
+            scopes=judged,
+            collected=done,
+            history=history,
+            blocks=blocks,
+            page=page,
+        )
+
+    def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
+        limit = self.settings.exporter.timeout_seconds
+        began = time.monotonic()
+        engines = {name: (watch.flight, metrics_url(watch.target.url)) for name, watch in self._watches.items()}
+        gpus = {url: (flight, metrics_url(url)) for url, flight in self._gpu_flights.items()}
+        for flight, url in (*engines.values(), *gpus.values()):
+            flight.start(partial(self._fetch, url, timeout_s=limit), url)
+        land = partial(Flight.land, until=began + limit + GRACE_SECONDS, clock=self._clock, began=began)
+        return {k: land(f) for k, (f, _) in engines.items()}, {k: land(f) for k, (f, _) in gpus.items()}
+
+
+def replay(pages: Iterable[RawPage], settings: Settings, *, target: Target) -> Iterator[Cycle]:
+    """What the exporter would have published after each recorded page of ``target``, on the pages' own clock.
+
+    ``settings.exporter.window_seconds`` is the window of each verdict: make it at least the recording's length for a
+    verdict over the whole. Judging each page costs some 10 ms; for the last verdict alone use :func:`replay_last`.
+    """
+    engine = _on(settings, target)
+    for page in pages:
+        yield engine.publish(page.t, engine.record({engine.instances[0]: page}))
+
+
+def replay_last(pages: Iterable[RawPage], settings: Settings, *, target: Target) -> Cycle:
+    """The cycle after the last page of a recording, with all pages taken in on the way. Needs at least one page."""
+    engine = _on(settings, target)
+    collected: list[Collected] = []
+    end = 0.0
+    for page in pages:
+        collected, end = engine.record({engine.instances[0]: page}), page.t
+    return engine.publish(end, collected)
+
+
+def _nothing(url: str, *, timeout_s: float) -> RawPage:
+    raise RuntimeError(f"a replay fetches nothing, not even {url} within {timeout_s:g} s")
+
+
+def _on(settings: Settings, target: Target) -> Engine:
+    return Engine(msgspec.structs.replace(settings, targets=(target,)), fetch=_nothing, clock=lambda: 0.0)

@@ -1,0 +1,131 @@
+"""Signals and verdict of every scope in a window, and the page's families made from them.
+
+Conventions of the page: a signal with a number is a gauge ``llm_<signal>{instance,model,window}``; one without is no
+gauge but ``llm_signal_gap{...,signal,gap} 1`` (a gap is never 0). Where a number is not exact, ``llm_signal_standing``
+says so beside it: a label on the gauge itself would break its series each time the standing changes. A signal that is
+the newest value of a canonical family of the same name has that family on the page already, and no second gauge.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from llmvitals.exporters.logs import log
+from llmvitals.exporters.page import Block, gauges
+from llmvitals.exporters.watch import Collected
+from llmvitals.schema import BY_NAME
+from llmvitals.series import Labels, Snapshot, Window
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import SIGNALS, Signal, compute
+from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.window import scopes
+from llmvitals.triage.verdict import Outcome, State, Verdict
+from llmvitals.triage.walk import diagnose_with
+
+GAP = "llm_signal_gap"
+STANDING = "llm_signal_standing"
+VERDICT = "llm_triage_verdict"
+CHECK_STATE = "llm_triage_check_state"
+LEADING = "llm_triage_leading"
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """What one instance and model showed in the window. ``verdict`` is None when the walk itself failed."""
+
+    instance: str
+    model: str
+    readings: Mapping[str, Reading]
+    verdict: Verdict | None
+
+
+def judge(window: Sequence[Snapshot], settings: Settings) -> tuple[tuple[Scoped, ...], list[Collected]]:
+    """Every scope's readings and verdict, and how the collector ``triage`` did for each instance. Never raises."""
+    judged: list[Scoped] = []
+    spent: dict[str, Collected] = {}
+    for (instance, model), part in scopes(window).items():
+        start = time.perf_counter()
+        scoped = _judged(instance, model, part, settings)
+        before = spent.get(instance, Collected(instance, "triage", True, 0.0))
+        took = before.seconds + time.perf_counter() - start
+        spent[instance] = Collected(instance, "triage", before.ok and scoped.verdict is not None, took)
+        judged.append(scoped)
+    return tuple(judged), list(spent.values())
+
+
+def _judged(instance: str, model: str, window: Window, settings: Settings) -> Scoped:
+    """One scope; when the walk fails the signals still stand, and when those fail too the scope is empty."""
+    try:
+        verdict, readings = diagnose_with(window, settings, scope={"instance": instance, "model": model})
+    except Exception as error:  # one scope never takes the page down; the page says that it failed
+        log("triage-failed", level=logging.ERROR, instance=instance, model=model, error=repr(error))
+    else:
+        return Scoped(instance, model, readings, verdict)
+    try:
+        return Scoped(instance, model, compute(window, settings), None)
+    except Exception as error:
+        log("signals-failed", level=logging.ERROR, instance=instance, model=model, error=repr(error))
+    return Scoped(instance, model, {}, None)
+
+
+def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]:
+    """The derived gauges and the verdict series, in a fixed order."""
+    span = ("window", f"{window_seconds:g}s")
+    for signal in (signal for signal in SIGNALS if f"llm_{signal.id}" not in BY_NAME):
+        values = {
+            (*_scope(s), span): reading.value
+            for s in judged
+            if (reading := s.readings.get(signal.id)) is not None and reading.value is not None
+        }
+        yield from gauges(f"llm_{signal.id}", _help(signal), values)
+    yield from gauges(GAP, "1 for each signal that has no number now, with the reason.", dict(_gaps(judged)))
+    yield from gauges(STANDING, "1 for each signal whose number is not exact.", dict(_standings(judged)))
+    told = [(s, s.verdict) for s in judged if s.verdict is not None]
+    yield from gauges(
+        VERDICT,
+        "1 for the outcome of the triage over the window, 0 for the others.",
+        {(*_scope(s), ("verdict", o.value)): float(v.outcome is o) for s, v in told for o in Outcome},
+    )
+    yield from gauges(
+        CHECK_STATE,
+        "1 for the state that a cause's check is in, 0 for the others.",
+        {
+            (*_scope(s), ("cause", check.cause), ("state", state.value)): float(check.state is state)
+            for s, v in told
+            for step in v.steps
+            for check in step.checks
+            for state in State
+        },
+    )
+    yield from gauges(
+        LEADING,
+        "Confidence (0-1) in the cause that leads; absent where none does.",
+        {(*_scope(s), ("cause", v.leading.cause)): v.leading.confidence for s, v in told if v.leading is not None},
+    )
+
+
+def _help(signal: Signal) -> str:
+    standing = "" if signal.standing is Standing.EXACT else signal.standing.value
+    facts = ", ".join(fact for fact in (signal.unit, standing) if fact)
+    return f"{signal.help} ({facts})" if facts else signal.help
+
+
+def _scope(scoped: Scoped) -> Labels:
+    return (("instance", scoped.instance), ("model", scoped.model))
+
+
+def _gaps(judged: Sequence[Scoped]) -> Iterator[tuple[Labels, float]]:
+    for scoped in judged:
+        for name, reading in scoped.readings.items():
+            if reading.gap is not None:
+                yield (*_scope(scoped), ("signal", name), ("gap", reading.gap.kind.value)), 1.0
+
+
+def _standings(judged: Sequence[Scoped]) -> Iterator[tuple[Labels, float]]:
+    for scoped in judged:
+        for name, reading in scoped.readings.items():
+            if reading.value is not None and reading.standing is not Standing.EXACT:
+                yield (*_scope(scoped), ("signal", name), ("standing", reading.standing.value)), 1.0

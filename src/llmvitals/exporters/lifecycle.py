@@ -1,0 +1,204 @@
+"""Start, reload and drain: the exporter as an object to embed, and as a process that obeys signals."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from llmvitals.errors import LlmvitalsError, SettingsError
+from llmvitals.exporters import guard
+from llmvitals.exporters.board import Board
+from llmvitals.exporters.cycle import Cycle, Engine
+from llmvitals.exporters.flight import Fetch
+from llmvitals.exporters.logs import log, to_stderr
+from llmvitals.exporters.server import Site
+from llmvitals.settings import Settings, load
+
+START_SECONDS = 5.0
+"""How long ``start`` waits for the server to listen."""
+
+DRAIN_SECONDS = 5
+"""How long answers under way may take once the exporter is told to end."""
+
+
+class Exporter:
+    """Cycle and server in threads of their own. ``fetch`` replaces the transport, for targets inside this process.
+
+    ``start`` binds the address first, so :attr:`url` is known and an address in use is a :class:`SettingsError`.
+    """
+
+    def __init__(
+        self, settings: Settings, *, fetch: Fetch | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._engine = Engine(settings, fetch=fetch, clock=clock)
+        self.board = Board()
+        self._site = Site(self.board, settings)
+        self._ending = threading.Event()
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in use."""
+        return self._site.settings
+
+    @property
+    def newest(self) -> Cycle | None:
+        """The newest finished cycle, or None before the first."""
+        return self.board.newest
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path. An empty host and port 0 of the settings are filled in."""
+        if self._socket is None:
+            raise RuntimeError("the exporter is not started")
+        host, port = self._socket.getsockname()[:2]
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        return f"http://{shown}:{port}"
+
+    def start(self) -> Exporter:
+        """Bind, then run cycle and server. Raises :class:`SettingsError` when the address cannot be used."""
+        self._socket = _bound(self.settings.exporter.listen)
+        self._server = uvicorn.Server(_config(self._site))
+        sockets = [self._socket]
+        server = self._server
+        self._threads = [
+            threading.Thread(target=self._cycles, name="cycle", daemon=True),
+            threading.Thread(target=lambda: server.run(sockets=sockets), name="server", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        until = time.monotonic() + START_SECONDS
+        while not server.started and self._threads[1].is_alive() and time.monotonic() < until:
+            time.sleep(0.005)
+        return self
+
+    def stop(self) -> None:
+        """Take no more requests, finish those under way, end the cycle. May be called twice."""
+        self._ending.set()
+        if self._server is not None:
+            self._server.should_exit = True
+        for thread in self._threads:
+            thread.join(DRAIN_SECONDS + self.settings.exporter.timeout_seconds)
+        if self._socket is not None:
+            self._socket.close()
+
+    def reload(self, settings: Settings) -> None:
+        """Use other settings from the next cycle on; unchanged targets keep their history. The address stays.
+
+        Raises :class:`SettingsError` and leaves everything as it was when the settings cannot be used.
+        """
+        if settings.exporter.listen != self.settings.exporter.listen:
+            log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
+        self._engine = Engine(settings, fetch=self._fetch, clock=self._clock, previous=self._engine)
+        self._site.settings = settings
+
+    def __enter__(self) -> Exporter:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _cycles(self) -> None:
+        due = time.monotonic()
+        while not self._ending.wait(max(due - time.monotonic(), 0.0)):
+            engine = self._engine
+            try:
+                self.board.post(engine.step())
+            except Exception as error:  # the page then keeps the cycle before, and its age says so
+                log("cycle-failed", level=logging.ERROR, error=repr(error))
+            due = max(due + engine.settings.exporter.interval_seconds, time.monotonic())
+
+
+def serve(source: Settings | Path | str | None, *, fetch: Fetch | None = None) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads the settings file again. Blocks; needs the main thread.
+
+    Raises :class:`SettingsError` for settings that cannot be used at the start. Later bad settings are logged and the
+    ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
+    """
+    to_stderr()
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # put() may run inside a signal handler
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        signals.put(number)
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    exporter = Exporter(source if isinstance(source, Settings) else load(source), fetch=fetch)
+    try:
+        exporter.start()
+        log("listening", url=exporter.url, targets=len(exporter.settings.targets))
+        while signals.get() == signal.SIGHUP:
+            _reload(exporter, source)
+        log("draining")
+    finally:
+        exporter.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    log("stopped")
+
+
+def _reload(exporter: Exporter, source: Settings | Path | str | None) -> None:
+    if isinstance(source, Settings) or source is None:
+        log("reload-refused", level=logging.WARNING, error="there is no settings file to read")
+        return
+    try:
+        exporter.reload(load(source))
+    except LlmvitalsError as error:
+        exporter.board.reload_ok = False
+        log("reload-refused", level=logging.ERROR, error=str(error))
+    else:
+        exporter.board.reload_ok = True
+        log("reloaded", targets=len(exporter.settings.targets))
+
+
+def _config(site: Site) -> uvicorn.Config:
+    return uvicorn.Config(
+        site.app(),
+        http=guard.GuardedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=guard.CONNECTIONS,
+        timeout_keep_alive=guard.KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        h11_max_incomplete_event_size=guard.HEADER_BYTES,
+    )
+
+
+def _bound(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    try:
+        number = int(port)
+        found = socket.getaddrinfo(host or None, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        bound = socket.socket(found[0], socket.SOCK_STREAM)
+    except (ValueError, OverflowError, OSError):
+        raise SettingsError(
+            "is not an address to listen on", place=f"exporter.listen: {listen}", remedy="Write it like 127.0.0.1:9464."
+        ) from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(found[4])
+    except OSError as error:
+        bound.close()
+        raise SettingsError(
+            f"cannot be used ({error.strerror})",
+            place=f"exporter.listen: {listen}",
+            remedy="Choose another port, or end what listens there.",
+        ) from None
+    bound.setblocking(False)
+    return bound

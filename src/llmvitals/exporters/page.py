@@ -1,0 +1,127 @@
+"""Values to exposition text: canonical families, derived gauges, the verdict series.
+
+The format is Prometheus text 0.0.4, and OpenMetrics 1.0 from the same blocks (only the names in the counters' headers
+differ). Written here and not through prometheus_client's registry because a series' text never changes between cycles:
+it is made once and only values are printed afterwards, which keeps a page of 200 targets within one cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
+
+from llmvitals.schema import FAMILIES, Kind, family_of
+from llmvitals.series import Labels, Series, Snapshot, series
+
+_SUFFIX_ORDER = ("_bucket", "_sum", "_count")
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_REMEMBERED = 1 << 17  # series whose text is kept; beyond it a page costs more time, never more memory
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One family of a page: ``name`` as a scraper sees it (a counter's ends in ``_total``), and its sample lines."""
+
+    name: str
+    kind: str
+    help: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What never changes about a series: its family, its place within the family, its text up to the value."""
+
+    family: str
+    place: tuple[Labels, int, float]
+    prefix: str
+
+
+def prefix(key: Series) -> str:
+    """A series' text up to its value: ``name{label="value",...} ``."""
+    if not key.labels:
+        return f"{key.name} "
+    inside = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in key.labels)
+    return f"{key.name}{{{inside}}} "
+
+
+def number(value: float) -> str:
+    """A value as both formats spell it."""
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+def _edge(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _row(key: Series) -> _Row | None:
+    family = family_of(key.name)
+    if family is None:
+        return None
+    suffix = key.name[len(family.name) :]
+    rank = _SUFFIX_ORDER.index(suffix) if suffix in _SUFFIX_ORDER else 0
+    rest = tuple(pair for pair in key.labels if pair[0] != "le")
+    return _Row(family.name, (rest, rank, _edge(key.label("le", "0"))), prefix(key))
+
+
+def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[Block, ...]:
+    """The canonical families of one snapshot per target, in the order of the schema; cumulative stays cumulative.
+
+    ``stamped`` adds each snapshot's moment, for several snapshots of one target in one text. Samples whose name is not
+    in the schema are left out: the page holds only what is documented.
+    """
+    rows: dict[str, list[tuple[tuple[Labels, int, float], float, str]]] = {}
+    for snapshot in snapshots:
+        # Half a millisecond more: the parser cuts a float down to milliseconds, and must not fall short of this one.
+        stamp = f" {snapshot.t:.3f}5\n" if stamped else "\n"
+        for key, value in snapshot.samples.items():
+            row = _row(key)
+            if row is not None:
+                line = f"{row.prefix}{number(value)}{stamp}"
+                rows.setdefault(row.family, []).append((row.place, snapshot.t, line))
+    return tuple(
+        Block(f.name, f.kind.value, f.help, "".join(line for _, _, line in sorted(rows[f.name], key=itemgetter(0, 1))))
+        for f in FAMILIES
+        if f.name in rows
+    )
+
+
+def gauges(name: str, help: str, samples: Mapping[Labels, float]) -> Iterator[Block]:
+    """One gauge family from label pairs and values; nothing where there is no sample."""
+    lines = "".join(f"{prefix(series(name, **dict(labels)))}{number(value)}\n" for labels, value in samples.items())
+    if lines:
+        yield Block(name, Kind.GAUGE.value, help, lines)
+
+
+def text(blocks: Iterable[Block]) -> bytes:
+    """Prometheus text format 0.0.4."""
+    return "".join(
+        f"# HELP {b.name} {b.help.translate(_HELP_ESCAPES)}\n# TYPE {b.name} {b.kind}\n{b.lines}" for b in blocks
+    ).encode()
+
+
+def openmetrics(blocks: Iterable[Block]) -> bytes:
+    """OpenMetrics 1.0 without its closing ``# EOF`` line, so that more families can follow."""
+    parts = []
+    for block in blocks:
+        name = block.name.removesuffix("_total") if block.kind == Kind.COUNTER.value else block.name
+        parts.append(f"# HELP {name} {block.help.translate(_ESCAPES)}\n# TYPE {name} {block.kind}\n{block.lines}")
+    return "".join(parts).encode()
+
+
+def recording(snapshots: Iterable[Snapshot]) -> bytes:
+    """Samples of many moments as one OpenMetrics text with time stamps (``promtool tsdb create-blocks-from``).
+
+    It holds exactly what a Prometheus would have stored had it scraped this exporter at those moments.
+    """
+    return openmetrics(canonical(snapshots, stamped=True)) + b"# EOF\n"

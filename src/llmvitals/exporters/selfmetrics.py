@@ -1,0 +1,75 @@
+"""The exporter's metrics about itself (``llmvitals_*``, ``process_*``), made afresh for every scrape."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from llmvitals import __version__
+from llmvitals.exporters.board import Board
+
+NAMES = (
+    "llmvitals_build_info",
+    "llmvitals_config_last_reload_successful",
+    "llmvitals_cycles_total",
+    "llmvitals_cycle_age_seconds",
+    "llmvitals_cycle_end_timestamp_seconds",
+    "llmvitals_cycle_duration_seconds",
+    "llmvitals_page_bytes",
+    "llmvitals_targets",
+    "llmvitals_http_requests_total",
+)
+"""Every family of this collector as a scraper sees it."""
+
+
+class SelfMetrics(Collector):
+    """Reads the board. ``requests`` counts answers by (path, status code); only the server's thread writes it."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: the registry need not call :meth:`collect` to register it."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Fresh families from the newest cycle; before the first one only what is known without it."""
+        build = GaugeMetricFamily(
+            "llmvitals_build_info", "1; the labels say what is running.", labels=["version", "python"]
+        )
+        build.add_metric([__version__, platform.python_version()], 1.0)
+        yield build
+        yield GaugeMetricFamily(
+            "llmvitals_config_last_reload_successful",
+            "1 unless the newest settings file was refused and the settings before it are in use.",
+            float(self._board.reload_ok),
+        )
+        yield CounterMetricFamily("llmvitals_cycles", "Finished cycles.", self._board.cycles)
+        yield GaugeMetricFamily(
+            "llmvitals_cycle_age_seconds", "Age of the newest finished cycle, which this page shows.", self._board.age()
+        )
+        requests = CounterMetricFamily("llmvitals_http_requests", "Answered HTTP requests.", labels=["path", "code"])
+        for labels, count in self.requests.items():
+            requests.add_metric(list(labels), count)
+        yield requests
+        yield from self._of_cycle()
+
+    def _of_cycle(self) -> Iterator[Metric]:
+        cycle = self._board.newest
+        if cycle is None:
+            return
+        yield GaugeMetricFamily("llmvitals_cycle_end_timestamp_seconds", "Unix time of its end.", cycle.ended)
+        yield GaugeMetricFamily("llmvitals_cycle_duration_seconds", "Time the newest cycle took.", cycle.seconds)
+        yield GaugeMetricFamily(
+            "llmvitals_page_bytes", "Size of the cycle's part of the page, as text.", len(cycle.page)
+        )
+        yield GaugeMetricFamily("llmvitals_targets", "Configured targets.", len(cycle.history))

@@ -1,0 +1,99 @@
+"""The HTTP side: it reads the board and never fetches anything, so no request can make the exporter reach a target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from prometheus_client.exposition import gzip_accepted
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from llmvitals.exporters.answer import OPENMETRICS, SCRAPE_TIMEOUT, TEXT, Pages, deadline, wants_openmetrics
+from llmvitals.exporters.board import Board
+from llmvitals.exporters.guard import Limits
+from llmvitals.exporters.judge import Scoped
+from llmvitals.exporters.landing import HEADERS, landing
+from llmvitals.exporters.selfmetrics import SelfMetrics
+from llmvitals.settings import Settings
+from llmvitals.triage.report import document
+
+
+class Site:
+    """The routes over one board. ``settings`` may be replaced on a reload."""
+
+    def __init__(self, board: Board, settings: Settings) -> None:
+        self.board = board
+        self.settings = settings
+        self.own = SelfMetrics(board)
+        self._pages = Pages(self.own)
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        pages = {
+            "/": self.landing,
+            "/metrics": self.metrics,
+            "/triage": self.triage,
+            "/history": self.history,
+            "/healthz": self.healthz,
+            "/readyz": self.readyz,
+        }
+        limits = Middleware(Limits, paths=frozenset(pages), requests=self.own.requests)
+        return Starlette(routes=[Route(path, page) for path, page in pages.items()], middleware=[limits])
+
+    async def metrics(self, request: Request) -> Response:
+        """The page of the newest cycle; only before the first one does a scrape wait, within its deadline."""
+        limit = deadline(request.headers.get(SCRAPE_TIMEOUT), self.settings.exporter.timeout_seconds)
+        until = asyncio.get_running_loop().time() + limit
+        while self.board.newest is None and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(0.02)
+        form = wants_openmetrics(request.headers.get("accept", ""))
+        packed = gzip_accepted(request.headers.get("accept-encoding", ""))
+        body = self._pages.body(self.board.newest, openmetrics_form=form, packed=packed)
+        headers = {"vary": "accept, accept-encoding", "content-type": OPENMETRICS if form else TEXT}
+        return Response(body, headers=headers | ({"content-encoding": "gzip"} if packed else {}))
+
+    async def triage(self, request: Request) -> Response:
+        """What ``llmvitals triage --json`` prints, for all scopes or for those named by ``instance`` and ``model``."""
+        if self.board.newest is None:
+            return _problem(503, "the first cycle is not finished")
+        verdicts = [scoped.verdict for scoped in self._chosen(request) if scoped.verdict is not None]
+        if not verdicts:
+            return _problem(404, "no such scope; instance and model must be as on the page")
+        return JSONResponse(document(verdicts))
+
+    async def history(self, request: Request) -> Response:
+        """How the vital signs and the signals named by ``signal`` moved in one scope (the first, if none is named)."""
+        chosen = self._chosen(request)
+        if not chosen:
+            return _problem(404, "no such scope; instance and model must be as on the page")
+        scope = (chosen[0].instance, chosen[0].model)
+        return JSONResponse(self.board.trail.document(scope, request.query_params.getlist("signal"), self.settings))
+
+    async def healthz(self, request: Request) -> Response:
+        """200 while cycles finish, 503 when the newest is so old that the cycle must be stuck."""
+        config = self.settings.exporter
+        age = self.board.age()
+        stuck = self.board.stuck(config.interval_seconds, config.timeout_seconds)
+        return PlainTextResponse(f"{'stuck' if stuck else 'ok'}: newest cycle {age:.1f} s old\n", 503 if stuck else 200)
+
+    async def readyz(self, request: Request) -> Response:
+        """503 until the first cycle is finished."""
+        ready = self.board.newest is not None
+        return PlainTextResponse("ready\n" if ready else "the first cycle is not finished\n", 200 if ready else 503)
+
+    async def landing(self, request: Request) -> Response:
+        """A page for people: the verdict of every scope in a sentence, and where everything else is."""
+        return HTMLResponse(landing(self.board.newest, self.board.age()), headers=HEADERS)
+
+    def _chosen(self, request: Request) -> list[Scoped]:
+        wanted = {key: request.query_params[key] for key in ("instance", "model") if request.query_params.get(key)}
+        scopes: Sequence[Scoped] = self.board.newest.scopes if self.board.newest else ()
+        return [s for s in scopes if all(getattr(s, key) == value for key, value in wanted.items())]
+
+
+def _problem(status: int, why: str) -> Response:
+    return JSONResponse({"error": why}, status_code=status)
