@@ -62,16 +62,39 @@ def test_a_way_up_or_across_breaks_a_contract(tmp_path: Path, importer: str, imp
     assert f"llmvitals.{importer} -> llmvitals.{imported}" in result.stdout
 
 
-@pytest.mark.parametrize("module", ["llmvitals.cli", "llmvitals.exporters", "llmvitals.triage", "llmvitals.sources"])
+def heavy_modules_after(code: str) -> list[str]:
+    """The modules of HEAVY that a fresh interpreter holds after running some code."""
+    ending = f"\nimport sys\nprint('|', *sorted(set({HEAVY!r}) & {{n.split('.')[0] for n in sys.modules}}))\n"
+    done = subprocess.run([sys.executable, "-c", code + ending], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rpartition("|")[2].split()
+
+
+@pytest.mark.parametrize("module", ["exporters", "triage", "sources", "signals", "telemetry", "simulator"])
 def test_what_an_exporter_pod_carries_loads_no_extra(module: str) -> None:
     """Importing a room and everything in it needs the base dependencies only."""
     code = (
-        "import importlib, pkgutil, sys\n"
-        f"room = importlib.import_module({module!r})\n"
+        "import importlib, pkgutil\n"
+        f"room = importlib.import_module('llmvitals.{module}')\n"
         "for found in pkgutil.walk_packages(room.__path__, room.__name__ + '.'):\n"
         "    importlib.import_module(found.name)\n"
-        f"print(*sorted(set({HEAVY!r}) & {{name.split('.')[0] for name in sys.modules}}))\n"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert loaded.returncode == 0, loaded.stderr
-    assert loaded.stdout.split() == []
+    assert heavy_modules_after(code) == []
+
+
+@pytest.mark.parametrize("command", ["", "serve", "triage", "capture", "simulate"])
+def test_commands_of_the_base_install_load_no_extra(command: str) -> None:
+    code = (
+        "import sys\n"
+        "from llmvitals.cli import main\n"
+        f"sys.argv = ['llmvitals', *{command.split()!r}, '--help']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+    )
+    assert heavy_modules_after(code) == []
+
+
+def test_the_probe_for_extras_can_tell() -> None:
+    assert heavy_modules_after("import numpy") == ["numpy"]
