@@ -36,6 +36,7 @@ class Row:
     scale: float = 1.0
     offset: float = 0.0
     ceiling: float = math.inf
+    late: bool = False  # several API servers show it only once something happened
     python_only: bool = False  # the Rust front end lacks it
     note: str = ""
 
@@ -125,7 +126,7 @@ class EngineMap:
 class Adapter:
     """Everything that reading one kind of page takes.
 
-    ``claim``: a regular expression (multi-line) that a page of this kind matches. ``identity``: source labels to
+    ``claims``: how a name on a page of this kind starts. ``identity``: source labels to
     identity labels, None when the series is not this engine's own. ``hint``: what a HELP or EOF line (keyword, name,
     text) says about the version. ``telling``: source labels whose presence does; each becomes a mark ``label:NAME``.
     ``derive``: fills in what rows cannot say. ``static``: version and gaps that follow from the marks alone.
@@ -133,7 +134,7 @@ class Adapter:
 
     kind: str
     title: str
-    claim: bytes
+    claims: tuple[bytes, ...]
     rows: tuple[Row, ...]
     prefixes: tuple[tuple[str, str], ...]
     identity: Callable[[Mapping[str, str]], Whose | None]

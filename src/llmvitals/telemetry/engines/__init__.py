@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import re
-
 from llmvitals.telemetry.engines import passthrough, vllm
-from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Support
 from llmvitals.telemetry.engines.support import engine_map
 from llmvitals.telemetry.gpu import dcgm
+from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Support
 
 ADAPTERS: tuple[Adapter, ...] = (passthrough.ADAPTER, vllm.ADAPTER, dcgm.ADAPTER)
 """In the order in which a page is held against them."""
 
-_CLAIMS = {adapter.kind: re.compile(adapter.claim) for adapter in ADAPTERS}
-
 # Pages that are recognised only to say what they are.
-FOREIGN: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
-    (re.compile(rb"(?m)^(?:# (?:TYPE|HELP) )?" + start), title)
-    for start, title in (
-        (rb"sglang[:_]\w", "SGLang"),
-        (rb"tgi_\w", "Text Generation Inference"),
-        (rb"trtllm_\w", "TensorRT-LLM"),
-        (rb"nv_(?:inference|trt_llm)_\w", "Triton"),
-        (rb"llamacpp:\w", "llama.cpp"),
-        (rb"dynamo_\w", "Dynamo"),
-        (rb"litellm_\w", "LiteLLM"),
-        (rb"envoy_\w", "Envoy"),
-        (rb"prometheus_tsdb_\w", "Prometheus itself"),
-        (rb"node_\w", "the node exporter"),
-    )
+FOREIGN: tuple[tuple[bytes, str], ...] = (
+    (b"sglang:", "SGLang"),
+    (b"sglang_", "SGLang"),
+    (b"tgi_", "Text Generation Inference"),
+    (b"trtllm_", "TensorRT-LLM"),
+    (b"nv_inference_", "Triton"),
+    (b"nv_trt_llm_", "Triton"),
+    (b"llamacpp:", "llama.cpp"),
+    (b"dynamo_", "Dynamo"),
+    (b"litellm_", "LiteLLM"),
+    (b"envoy_", "Envoy"),
+    (b"prometheus_tsdb_", "Prometheus itself"),
+    (b"node_", "the node exporter"),
 )
+
+
+def speaks(body: bytes, start: bytes) -> bool:
+    """Whether a sample's or a TYPE line's name starts like this."""
+    return any(b"\n" + line in body or body.startswith(line) for line in (start, b"# TYPE " + start))
 
 
 def claims(body: bytes, kind: str) -> Adapter | None:
     """The adapter that reads this page; with a kind other than ``auto`` only that one is asked."""
     for adapter in ADAPTERS:
-        if kind in ("auto", adapter.kind) and _CLAIMS[adapter.kind].search(body):
+        if kind in ("auto", adapter.kind) and any(speaks(body, start) for start in adapter.claims):
             return adapter
     return None
 
@@ -50,4 +50,4 @@ def engines() -> tuple[EngineMap, ...]:
 
 _OWN = ("llm_target_", "llm_family_gap")  # said of every target by the ingest itself
 
-__all__ = ["ADAPTERS", "FOREIGN", "EngineMap", "How", "Support", "claims", "engines"]
+__all__ = ["ADAPTERS", "FOREIGN", "EngineMap", "How", "Support", "claims", "engines", "speaks"]

@@ -27,7 +27,7 @@ def _hint(keyword: str, name: str, text: str) -> str:
 ADAPTER = Adapter(
     kind="llmvitals",
     title="the llmvitals exporter",
-    claim=rb"(?m)^(?:# (?:TYPE|HELP) )?llm_target_up\b",
+    claims=(b"llm_target_up",),
     rows=tuple(Row(family.name.removesuffix("_total"), family.name) for family in FAMILIES),
     prefixes=(),
     identity=_identity,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmvitals.schema import FAMILIES
-from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 from llmvitals.telemetry.engines.vllm_config import Derived
+from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 
 
 def engine_map(

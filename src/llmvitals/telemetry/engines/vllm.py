@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 from llmvitals.telemetry.engines.versions import Fingerprint, Span, Version, candidates, spell, version
 from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters
 from llmvitals.telemetry.engines.vllm_rows import ROWS
+from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 
 KIND = "vllm"
 
@@ -82,7 +82,7 @@ def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
     name = spell(found, RELEASES[-1])
     gaps = []
     for family in dict.fromkeys(row.family for row in ROWS if row.family):
-        gap = _gap(family, marks, spans, found, f"vLLM {name}{front}")
+        gap = _gap(family, marks, spans, found, f"vLLM {name}{front}", rust=rust)
         if gap is not None:
             gaps.append(gap)
     return f"{name}{front}", tuple(gaps)
@@ -94,6 +94,8 @@ def _gap(
     spans: list[tuple[Row, Span, Span | None]],
     found: tuple[Version, ...],
     who: str,
+    *,
+    rust: bool,
 ) -> FamilyGap | None:
     rows = [row for row in ROWS if row.family == family]
     if any(plain_name(row.source) in marks for row in rows):
@@ -107,10 +109,9 @@ def _gap(
         return FamilyGap(family, GapKind.UNSUPPORTED, f"it shows only with {needs}")
     if all(must is None or not all(must.holds(r) for r in found) for _, must in possible):
         return FamilyGap(family, GapKind.UNSUPPORTED, f"not every release of {who} shows it, and this one does not")
-    return FamilyGap(family, GapKind.MISSING, _ABSENT)
-
-
-_ABSENT = "it should be on the page and is not; several API servers show gauges only after the first engine step"
+    if not rust and "process_start_time_seconds" not in marks and any(row.late for row in rows):
+        return FamilyGap(family, GapKind.NO_TRAFFIC, "several API servers show it only after the first engine step")
+    return FamilyGap(family, GapKind.MISSING, "it should be on the page and is not")
 
 
 def _when(row: Row) -> str:
@@ -127,7 +128,7 @@ def _when(row: Row) -> str:
 ADAPTER = Adapter(
     kind=KIND,
     title="vLLM",
-    claim=rb"(?m)^(?:# (?:TYPE|HELP) )?vllm[:_]\w",
+    claims=(b"vllm:", b"vllm_"),
     rows=ROWS,
     prefixes=(("vllm:", "vllm:"), ("vllm:", "vllm_")),
     identity=_identity,

@@ -71,7 +71,7 @@ def cache_config(parts: Parts) -> None:
     ``num_gpu_blocks`` is summed over data-parallel ranks and repeated for each of them; ``kv_cache_size_tokens`` is per
     rank. Both count V1's null block, which no request can hold.
     """
-    infos = [entry.source for entry, value in parts.specials if entry.row.special == "cache" and value == 1.0]
+    infos = [entry.source for entry, value in parts.specials if entry.row.special == "cache" and value >= 1.0]
     if not infos:
         _gap(parts, _CACHE, GapKind.UNSUPPORTED, "this page has no vllm:cache_config_info")
         return
@@ -113,7 +113,7 @@ def lora(parts: Parts) -> None:
     Old label sets never leave the page. With several API servers the times of one set add up, so the largest still
     belongs to a set that was seen last by some of them. An adapter in both lists counts as running.
     """
-    sets = [(value, entry.source) for entry, value in parts.specials if entry.row.special == "lora"]
+    sets = [(value, entry.source) for entry, value in parts.specials if entry.row.special == "lora" and value >= 0.0]
     if not sets:
         _gap(parts, _LORA, GapKind.UNSUPPORTED, "it shows only with --enable-lora")
         return
@@ -137,10 +137,15 @@ def _names(text: str) -> set[str]:
     return {name.strip() for name in text.split(",") if name.strip()}
 
 
+# What only releases with the token unit show, and what every release from 0.8.3 on shows beside these counters.
+_TOKENS = frozenset({"unit:tokens", "vllm:kv_cache_usage_perc"})
+_SINCE_083 = frozenset({"vllm:num_preemptions", "label:engine"})
+
+
 def prefix_counters(parts: Parts) -> None:
     """The prefix counters of 0.7.3-0.11, in tokens: their unit was blocks up to 0.8.5, with the same name after.
 
-    The help text says which. Without it the page's own prompt tokens decide: lookups in tokens are about as many as
+    The help text says which, and so do series that came or went with a release. Without them the page's own prompt tokens decide: lookups in tokens are about as many as
     prompt tokens, lookups in blocks fewer by the block size.
     """
     old = [(entry, value) for entry, value in parts.specials if entry.row.special == "prefix"]
@@ -158,9 +163,9 @@ def prefix_counters(parts: Parts) -> None:
 
 
 def _prefix_factor(parts: Parts, old: list[tuple[str, float]], block: float) -> float:
-    if "unit:tokens" in parts.marks:
+    if parts.marks & _TOKENS:
         return 1.0
-    if "unit:blocks" in parts.marks:
+    if "unit:blocks" in parts.marks or not parts.marks >= _SINCE_083:
         return block
     looked_up = sum(value for family, value in old if family == "llm_prefix_cache_query_tokens_total")
     prompts = sum(v for s, v in parts.samples.items() if s.name == "llm_prompt_tokens_total")

@@ -88,6 +88,7 @@ ROWS: tuple[Row, ...] = (
         only=(("handler", HANDLERS), ("method", _METHODS)),
         add=True,
         note="inference handlers only, methods added; status in classes",
+        late=True,
     ),
     # -- queue and admission --------------------------------------------------------------------------------------
     Row(
@@ -105,13 +106,14 @@ ROWS: tuple[Row, ...] = (
         fallback=True,
         note="a duplicate of the queue time",
     ),
-    Row("vllm:num_requests_running", "llm_requests_running", "0.4.1..0.11.0", "0.7.1"),
+    Row("vllm:num_requests_running", "llm_requests_running", "0.4.1..0.11.0", "0.7.1", late=True),
     Row(
         "vllm:num_requests_waiting",
         "llm_requests_waiting",
         "0.4.1..0.11.0",
         "0.7.1",
         note="from 0.20 deferred requests are counted too",
+        late=True,
     ),
     Row(
         "vllm:num_requests_waiting_by_reason",
@@ -119,6 +121,7 @@ ROWS: tuple[Row, ...] = (
         "",
         "0.20.2",
         labels=(("reason", "reason"),),
+        late=True,
     ),
     Row("vllm:num_requests_swapped", "llm_requests_swapped", "0.4.1..0.9.0.1"),
     Row(
@@ -177,6 +180,7 @@ ROWS: tuple[Row, ...] = (
         "",
         "0.9.2",
         note="a ratio 0-1 despite its name; blocks held by running requests, cached ones left out",
+        late=True,
     ),
     Row(
         "vllm:gpu_cache_usage_perc",
@@ -186,6 +190,7 @@ ROWS: tuple[Row, ...] = (
         hidden="0.11.0",
         fallback=True,
         note="the older name, a ratio 0-1",
+        late=True,
     ),
     Row("vllm:cpu_cache_usage_perc", "llm_kv_cpu_usage_ratio", "0.4.1..0.9.0.1", note="a ratio 0-1 despite its name"),
     Row("vllm:cache_config_info", "", "0.4.1..0.11.0", "0.8.0", special="cache", python_only=True),
@@ -248,6 +253,7 @@ ROWS: tuple[Row, ...] = (
         scale=-1.0,
         offset=1.0,
         python_only=True,
+        late=True,
     ),
     # -- KV transfer and offload ----------------------------------------------------------------------------------
     Row(
@@ -419,23 +425,29 @@ ROWS: tuple[Row, ...] = (
     Row("vllm:estimated_read_bytes_per_gpu", "llm_estimated_read_bytes_total", "", "0.17.1", needs=MFU),
     Row("vllm:estimated_write_bytes_per_gpu", "llm_estimated_write_bytes_total", "", "0.17.1", needs=MFU),
     # -- the API server process (one page, one process; several API servers show none) ------------------------------
-    Row("process_cpu_seconds", "llm_process_cpu_seconds_total", "0.4.1..0.11.0", "0.7.1", needs="a single API server"),
+    Row(
+        "process_cpu_seconds",
+        "llm_process_cpu_seconds_total",
+        "0.4.1..0.11.0",
+        "0.7.1",
+        needs="a single Python API server",
+    ),
     Row(
         "process_start_time_seconds",
         "llm_process_start_time_seconds",
         "0.4.1..0.11.0",
         "0.7.1",
-        needs="a single API server",
+        needs="a single Python API server",
     ),
     Row(
         "process_resident_memory_bytes",
         "llm_process_resident_bytes",
         "0.4.1..0.11.0",
         "0.7.1",
-        needs="a single API server",
+        needs="a single Python API server",
     ),
-    Row("process_open_fds", "llm_process_open_fds", "0.4.1..0.11.0", "0.7.1", needs="a single API server"),
-    Row("process_max_fds", "llm_process_max_fds", "0.4.1..0.11.0", "0.7.1", needs="a single API server"),
+    Row("process_open_fds", "llm_process_open_fds", "0.4.1..0.11.0", "0.7.1", needs="a single Python API server"),
+    Row("process_max_fds", "llm_process_max_fds", "0.4.1..0.11.0", "0.7.1", needs="a single Python API server"),
     # -- only to tell releases apart --------------------------------------------------------------------------------
     Row("vllm:avg_prompt_throughput_toks_per_s", "", "0.4.1..0.6.6", special="none"),
     Row("vllm:request_params_best_of", "", "0.4.3..0.6.2", special="none"),

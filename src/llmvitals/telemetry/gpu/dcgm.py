@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 
 _MIB = 1024.0 * 1024.0
 _BLANK = 140737488355328.0  # DCGM's fp64 blank; the int64 blanks (0x7ffffffffffffff0 and up) lie above it
@@ -65,7 +65,7 @@ def _hint(keyword: str, name: str, text: str) -> str:
 ADAPTER = Adapter(
     kind="dcgm",
     title="dcgm-exporter",
-    claim=rb"(?m)^(?:# (?:TYPE|HELP) )?DCGM_FI_\w",
+    claims=(b"DCGM_FI_",),
     rows=ROWS,
     prefixes=(),
     identity=_identity,

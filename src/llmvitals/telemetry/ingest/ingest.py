@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from llmvitals.errors import LlmvitalsError, PageError
+from llmvitals.errors import LlmvitalsError, PageError, SettingsError
 from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series, Snapshot
-from llmvitals.telemetry.engines import ADAPTERS, FOREIGN, claims
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, exposed, plain_name
+from llmvitals.telemetry.engines import ADAPTERS, FOREIGN, claims, speaks
 from llmvitals.telemetry.ingest.exposition import canonical_le, name_of, parse_series, split_comment, split_sample
 from llmvitals.telemetry.ingest.page import Limits, RawPage, readable
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, exposed, plain_name
 
 _PROBES = frozenset({"llm_generation_tokens_total", "llm_prompt_tokens_total", "llm_requests_running"})
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
+
+_POINT_AT = (
+    f"Point at the metrics page of one of: {', '.join(adapter.title for adapter in ADAPTERS)}; "
+    "a vLLM started with --disable-log-stats shows none of its own."
+)
 
 KINDS: tuple[str, ...] = ("auto", *(adapter.kind for adapter in ADAPTERS))
 
@@ -47,7 +52,7 @@ class Ingest:
         limits: Limits | None = None,
     ) -> None:
         if kind not in KINDS:
-            raise PageError(f"unknown kind '{kind}'", place=instance, remedy=f"Use one of: {', '.join(KINDS)}.")
+            raise SettingsError(f"unknown kind '{kind}'", place=instance, remedy=f"Use one of: {', '.join(KINDS)}.")
         self._instance = instance
         self._kind = kind
         self._limits = limits or Limits()
@@ -104,7 +109,7 @@ class Ingest:
         return self._reader
 
     def _not_understood(self, body: bytes) -> PageError:
-        foreign = next((title for pattern, title in FOREIGN if pattern.search(body)), None)
+        foreign = next((title for start, title in FOREIGN if speaks(body, start)), None)
         wanted = next((a for a in ADAPTERS if a.kind == self._kind), None)
         if foreign is not None:
             thing = f"this is a page of {foreign}, which is not understood here"
@@ -116,7 +121,7 @@ class Ingest:
             return PageError(
                 "there is no metric on it", place=self._instance, remedy="Check the URL; engines serve /metrics."
             )
-        remedy = wanted.none_found if wanted is not None else ADAPTERS[0].none_found
+        remedy = wanted.none_found if wanted is not None else _POINT_AT
         return PageError(thing, place=self._instance, remedy=remedy)
 
 
@@ -245,7 +250,7 @@ class _Reader:
         else:
             hint = self.adapter.hint(keyword, name, text)
             mark = Mark(hint) if hint else None
-        if head:
+        if text and keyword != "EOF":  # what stands before the last space must name the family
             self._remember(head, mark)
         return mark
 
