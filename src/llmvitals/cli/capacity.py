@@ -11,7 +11,7 @@ from rich.table import Table
 
 from llmvitals import capacity
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import out
+from llmvitals.cli.screen import show
 from llmvitals.sources import model_config
 
 _DTYPES = click.Choice(sorted(capacity.BYTES))
@@ -147,6 +147,6 @@ def _report(
     table.add_column(style="dim")
     for line in lines:
         table.add_row(line.what, line.value, line.how)
-    out().print(table)
+    show(table)
     if found.kv_budget_tokens == 0:
-        out().print("The model does not fit: use more GPUs or a smaller weight type.")
+        show("The model does not fit: use more GPUs or a smaller weight type.")

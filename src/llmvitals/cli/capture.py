@@ -8,7 +8,7 @@ import click
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import err, out, progress
+from llmvitals.cli.screen import err, progress
 from llmvitals.cli.targets import live_targets, reachable
 from llmvitals.settings import Target
 from llmvitals.sources.assemble import companions
@@ -59,4 +59,4 @@ def command(
             if not recorder.pages:
                 raise
             err().print("Stopped early; what was recorded is kept.")
-    out().print(f"{recorder.pages} pages in {output}. Read them with: llmvitals triage {output}", soft_wrap=True)
+    click.echo(f"{recorder.pages} pages in {output}. Read them with: llmvitals triage {output}")

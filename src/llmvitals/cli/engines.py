@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from llmvitals.cli import matrix
-from llmvitals.cli.screen import out
+from llmvitals.cli.screen import show
 from llmvitals.telemetry.engines import engines
 
 
@@ -34,5 +34,5 @@ def command(*, form: str) -> None:
             table.add_column(title)
         for row in matrix.rows(known):
             table.add_row(*row)
-        out().print(table)
-        out().print("Families given, of those the schema has. All of them: llmvitals engines --format markdown")
+        show(table)
+        show("Families given, of those the schema has. All of them: llmvitals engines --format markdown")

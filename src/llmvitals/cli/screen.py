@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
+import click
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 PIPED_WIDTH = 120
@@ -22,6 +23,17 @@ def out() -> Console:
 def err() -> Console:
     """Where progress and remarks go."""
     return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
+
+
+def show(what: RenderableType) -> None:
+    """Put a result on stdout; piped, without the blanks with which a table fills its lines."""
+    console = out()
+    if console.is_terminal:
+        console.print(what)
+        return
+    with console.capture() as kept:
+        console.print(what)
+    click.echo("\n".join(line.rstrip() for line in kept.get().splitlines()))
 
 
 class Advance(Protocol):

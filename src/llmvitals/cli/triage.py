@@ -13,7 +13,7 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import out, progress
+from llmvitals.cli.screen import progress, show
 from llmvitals.cli.targets import live_targets, reachable
 from llmvitals.settings import Settings, Target
 from llmvitals.signals.window import scopes
@@ -118,8 +118,8 @@ def command(
     if as_json:
         click.echo(json.dumps(document(ordered), indent=2))
     else:
-        for verdict in ordered:
-            out().print(report(verdict))
+        for number, verdict in enumerate(ordered):
+            show(report(verdict, steps=number == 0))
     click.get_current_context().exit(EXIT_CODES[ordered[0].outcome])
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Target
+from llmvitals.telemetry.ingest import page_url
 
 _BARE = re.compile(r"^[A-Za-z0-9._-]+:\d{1,5}(/|$)|^\[[0-9A-Fa-f:]+\]:\d{1,5}(/|$)")
 
@@ -31,8 +32,7 @@ def base_url(text: str) -> str:
 
 def metrics_url(text: str) -> str:
     """Where the metrics page is: the URL as given, or its ``/metrics`` when it has no path. Raises ``SettingsError``."""
-    url = base_url(text)
-    return f"{url}/metrics" if urlsplit(url).path in {"", "/"} else url
+    return page_url(text)
 
 
 def name_of(target: Target) -> str:
