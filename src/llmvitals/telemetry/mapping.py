@@ -36,6 +36,7 @@ class Row:
     scale: float = 1.0
     offset: float = 0.0
     ceiling: float = math.inf
+    nothing: float = math.nan  # the value that stands for "nothing to measure yet"
     late: bool = False  # several API servers show it only once something happened
     python_only: bool = False  # the Rust front end lacks it
     note: str = ""
@@ -129,6 +130,7 @@ class Adapter:
     ``claims``: how a name on a page of this kind starts. ``identity``: source labels to
     identity labels, None when the series is not this engine's own. ``hint``: what a HELP or EOF line (keyword, name,
     text) says about the version. ``telling``: source labels whose presence does; each becomes a mark ``label:NAME``.
+    ``shared``: canonical families that any page may give, so they alone make no page of this kind.
     ``derive``: fills in what rows cannot say. ``static``: version and gaps that follow from the marks alone.
     """
 
@@ -143,6 +145,7 @@ class Adapter:
     hint: Callable[[str, str, str], str]
     none_found: str
     telling: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:

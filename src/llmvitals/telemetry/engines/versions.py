@@ -41,11 +41,13 @@ class Fingerprint:
 def candidates(
     releases: tuple[Version, ...], prints: Iterable[Fingerprint], shown: frozenset[str]
 ) -> tuple[Version, ...]:
-    """The releases that agree with a page. What is absent counts only while some release still agrees."""
+    """The releases that can show all that a page shows and of which it lacks the least."""
     table = tuple(prints)
     able = [r for r in releases if all(p.can.holds(r) for p in table if p.name in shown)]
-    exact = [r for r in able if not any(p.must and p.must.holds(r) for p in table if p.name not in shown)]
-    return tuple(exact or able)
+    musts = [p.must for p in table if p.must is not None and p.name not in shown]
+    lacks = {r: sum(must.holds(r) for must in musts) for r in able}
+    least = min(lacks.values(), default=0)
+    return tuple(r for r in able if lacks[r] == least)
 
 
 def spell(found: tuple[Version, ...], newest: Version) -> str:

@@ -104,14 +104,17 @@ def _gap(
     if not possible:
         when = ", ".join(dict.fromkeys(_when(row) for row in rows))
         return FamilyGap(family, GapKind.UNSUPPORTED, f"{who} does not show it ({when})")
+    if not rust and "process_start_time_seconds" not in marks and any(row.late for row in rows):
+        return FamilyGap(family, GapKind.NO_TRAFFIC, _LATE)
     needs = next((row.needs for row, must in possible if must is None and row.needs), "")
     if needs:
         return FamilyGap(family, GapKind.UNSUPPORTED, f"it shows only with {needs}")
     if all(must is None or not all(must.holds(r) for r in found) for _, must in possible):
         return FamilyGap(family, GapKind.UNSUPPORTED, f"not every release of {who} shows it, and this one does not")
-    if not rust and "process_start_time_seconds" not in marks and any(row.late for row in rows):
-        return FamilyGap(family, GapKind.NO_TRAFFIC, "several API servers show it only after the first engine step")
     return FamilyGap(family, GapKind.MISSING, "it should be on the page and is not")
+
+
+_LATE = "with several API servers, or none, it is not shown before the first request"
 
 
 def _when(row: Row) -> str:
@@ -136,6 +139,7 @@ ADAPTER = Adapter(
     static=_static,
     hint=_hint,
     none_found="Point at vLLM's API port and start it without --disable-log-stats.",
+    shared=("llm_process_", "llm_http_"),
     telling=("engine", "kv_cache_size_tokens"),
 )
 

@@ -145,8 +145,8 @@ _SINCE_083 = frozenset({"vllm:num_preemptions", "label:engine"})
 def prefix_counters(parts: Parts) -> None:
     """The prefix counters of 0.7.3-0.11, in tokens: their unit was blocks up to 0.8.5, with the same name after.
 
-    The help text says which, and so do series that came or went with a release. Without them the page's own prompt tokens decide: lookups in tokens are about as many as
-    prompt tokens, lookups in blocks fewer by the block size.
+    The help text says which, and so do series that came or went with a release. Without them the page's own prompt
+    tokens decide: lookups in tokens are about as many as prompt tokens, lookups in blocks fewer by the block size.
     """
     old = [(entry, value) for entry, value in parts.specials if entry.row.special == "prefix"]
     if not old or any(entry.series in parts.samples for entry, _ in old):

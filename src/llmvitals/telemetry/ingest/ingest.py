@@ -158,7 +158,7 @@ class _Reader:
     def samples(self, body: bytes) -> dict[Series, float]:
         """All canonical samples of the page, the target's own excepted. Raises PageError when there is none."""
         samples, specials, marks, odd = self._values(body)
-        if not samples and not specials:
+        if not self._has_own(samples, specials):
             raise PageError(
                 f"there is no series of {self.adapter.title} on it",
                 place=self._base["instance"],
@@ -172,6 +172,13 @@ class _Reader:
         self.adapter.derive(parts)
         self._know(parts)
         return samples
+
+    def _has_own(self, samples: Mapping[Series, float], specials: Mapping[Entry, float]) -> bool:
+        shared = self.adapter.shared
+        if not shared:
+            return bool(samples or specials)
+        own = any(not series.name.startswith(shared) for series in samples)
+        return own or any(not entry.series.name.startswith(shared) for entry in specials)
 
     def _values(self, body: bytes) -> tuple[dict[Series, float], dict[Entry, float], frozenset[str], list[Series]]:
         known, new = self._known, _NEW
@@ -304,6 +311,9 @@ class _Reader:
             row, series = entry.row, entry.series
             if row.special:
                 kept.append((entry, raw))
+                continue
+            if raw == row.nothing:
+                parts.gaps.append(FamilyGap(row.family, GapKind.NO_TRAFFIC, "the engine has measured nothing yet"))
                 continue
             value = raw * row.scale + row.offset if raw < row.ceiling else math.nan
             top = 1.0 if BY_NAME[row.family].unit == "ratio" else math.inf
