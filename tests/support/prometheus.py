@@ -20,7 +20,7 @@ import yaml
 
 from llmvitals.series import Series, Snapshot
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 T = TypeVar("T")
 
 
