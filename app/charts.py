@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import altair as alt
 
 from llmvitals.triage.chart import Chart
@@ -13,9 +15,9 @@ def draw(chart: Chart) -> alt.LayerChart | alt.FacetChart:
     """The signal over time, its limit as a labelled line, and the side that breaches it shaded."""
     y = alt.Y(
         "v:Q",
-        title=chart.unit or None,
+        title=None,
         scale=alt.Scale(domain=[chart.low, chart.high], nice=False),
-        axis=alt.Axis(tickCount=4, titleAngle=0, titleAlign="left", titleY=-8, titleX=0),
+        axis=alt.Axis(tickCount=4, labelExpr=f"datum.label + {json.dumps(chart.tick_unit)}"),
     )
     x = alt.X(
         "t:T",
@@ -36,7 +38,7 @@ def _limit(chart: Chart, y: alt.Y) -> list[alt.Chart]:
         return []
     value = {"v": chart.bound, "end": chart.breach_end, "text": f"limit {chart.bound_text}"}
     base = alt.Chart(alt.InlineData(values=[value])).encode(y=y)
-    label = base.mark_text(align="left", baseline="bottom", dx=4, dy=-2, color=LIMIT, fontSize=11)
+    label = base.mark_text(align="left", baseline="middle", dx=4, dy=-8 if chart.label_above else 9, color=LIMIT)
     layers = [
         base.mark_rule(color=LIMIT, strokeDash=[5, 3], strokeWidth=1.5),
         label.encode(x=alt.value(0), text="text:N"),

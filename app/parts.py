@@ -22,17 +22,20 @@ _PATHS = {
 }
 
 # Tones differ in lightness as well as in hue, and each is shown with a word and an icon (colour-vision safe).
-STYLE = """<style>
+_SHEET = """
 .stApp { --bad:light-dark(#a3330a,#ff9a6b); --bad-bg:light-dark(#fdf0ea,#3a1d12);
  --warn:light-dark(#7a5200,#f2c14e); --warn-bg:light-dark(#fdf6e3,#352a0f);
  --good:light-dark(#0b5fa5,#7cc0ff); --good-bg:light-dark(#ebf4fc,#10283d);
  --quiet:light-dark(#59636e,#a7b0ba); --quiet-bg:light-dark(#f3f5f7,#22272d);
  --unsure:light-dark(#62388f,#cfa8f5); --unsure-bg:light-dark(#f6f0fb,#2b1d3a);
  --line:light-dark(#d9dee4,#3b424a); --soft:light-dark(#59636e,#a7b0ba); }
+/* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
+.stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
 .stMainBlockContainer { padding-top:2.2rem; padding-bottom:4rem; max-width:1180px; }
 .lv, .lv * { box-sizing:border-box; }
 .lv { font-size:15px; line-height:1.45; overflow-wrap:anywhere; }
-.lv svg { width:1em; height:1em; fill:currentColor; vertical-align:-.12em; flex:none; }
+.lv-i { display:inline-block; width:1.05em; height:1.05em; background:currentColor; vertical-align:-.15em; flex:none;
+ -webkit-mask:var(--i) center/contain no-repeat; mask:var(--i) center/contain no-repeat; }
 .lv-bad{--t:var(--bad);--b:var(--bad-bg)} .lv-warn{--t:var(--warn);--b:var(--warn-bg)}
 .lv-good{--t:var(--good);--b:var(--good-bg)} .lv-quiet{--t:var(--quiet);--b:var(--quiet-bg)}
 .lv-unsure{--t:var(--unsure);--b:var(--unsure-bg)}
@@ -52,12 +55,13 @@ STYLE = """<style>
 .lv-action code, .lv-set { font-size:19px; font-weight:650; padding:4px 10px; border-radius:6px; width:fit-content;
  max-width:100%; background:var(--quiet-bg); color:inherit; font-family:"Source Code Pro",monospace; }
 .lv-note { color:var(--soft); font-size:13.5px; }
-.lv-ev { display:grid; grid-template-columns:1fr auto; gap:0 10px; align-items:baseline; min-height:64px; }
+.lv-ev { display:grid; grid-template-columns:1fr auto; gap:0 10px; align-items:baseline; align-content:start;
+ min-height:70px; }
 .lv-ev b { font-weight:600; } .lv-ev .v { font-size:20px; font-weight:700; white-space:nowrap; }
 .lv-ev .w { grid-column:1/-1; color:var(--soft); font-size:13px; }
 .lv-step { border-top:1px solid var(--line); padding:12px 0 2px; }
-.lv-step h3 { font-size:16px; margin:0 0 6px; padding:0; font-weight:650; display:flex; gap:8px 14px; flex-wrap:wrap;
- align-items:baseline; }
+.lv-step h3 { font-size:16px; margin:0 0 6px; padding:0; font-weight:650; display:flex; gap:2px 14px; flex-wrap:wrap;
+ align-items:center; }
 .lv-step h3 .lv-tag { font-size:13px; }
 .lv-check { display:grid; grid-template-columns:132px 220px 1fr; gap:2px 12px; padding:4px 0; font-size:14px; }
 .lv-check .lv-tag { font-size:13px; align-self:start; } .lv-check .r { color:var(--soft); }
@@ -73,20 +77,34 @@ STYLE = """<style>
  padding:10px 16px; }
 .lv-line b { color:var(--t); } .lv-line code { background:none; color:inherit; padding:0; }
 .lv-stale { opacity:.62; }
+.st-key-walk [data-testid="stVerticalBlock"], .st-key-walk { gap:.35rem; }
+.st-key-walk [data-testid="stExpander"] details { border:0; }
+.st-key-walk [data-testid="stExpander"] summary { padding:0 0 6px; min-height:0; font-size:13px; color:var(--soft); }
+.stMarkdown h2 { font-size:18px; padding:8px 0 2px; } .stMarkdown h3 { font-size:16px; }
 @media (max-width:640px) {
- .stMainBlockContainer { padding:3.2rem 12px 3rem; }
+ .lv-ev { min-height:0; }
+ /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
+.stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
+.stMainBlockContainer { padding:4.2rem 12px 3rem; }
  .lv-verdict, .lv-action { padding:12px 14px; } .lv-verdict h1 { font-size:23px; } .lv-verdict p { font-size:16px; }
  .lv-check { grid-template-columns:1fr auto; } .lv-check .n { grid-row:1; font-weight:600; }
  .lv-check .lv-tag { grid-row:1; grid-column:2; } .lv-check .r { grid-column:1/-1; }
  .lv-table thead { display:none; } .lv-table tr { display:block; border-bottom:1px solid var(--line); padding:6px 0; }
  .lv-table td { display:block; border:0; padding:1px 0; }
 }
-</style>"""
+"""
+
+_MASKS = "".join(
+    f".lv-i-{name}{{--i:url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
+    f"%3Cpath d='{path}'/%3E%3C/svg%3E\")}}"
+    for name, path in _PATHS.items()
+)
+STYLE = f"<style>{_SHEET}{_MASKS}</style>"
 
 
 def icon(name: str) -> str:
-    """An inline drawing, so that no font and no other host is needed."""
-    return f'<svg viewBox="0 0 24 24" aria-hidden="true"><path d="{_PATHS[name]}"/></svg>'
+    """A drawing in the text's colour (a mask of the style sheet, so that no font and no other host is needed)."""
+    return f'<i class="lv-i lv-i-{name}" aria-hidden="true"></i>'
 
 
 def tag(badge: Badge) -> str:
@@ -128,10 +146,11 @@ def action(card: Card, *, stale: bool = False) -> str:
     """What to change."""
     setting = f'<code class="lv-set">{escape(card.setting)}</code>' if card.setting else ""
     note = f'<div class="lv-note">{escape(card.note)}</div>' if card.note else ""
+    source = f'<div class="lv-note">Source: {escape(card.source)}</div>' if card.source else ""
     faded = " lv-stale" if stale else ""
     return (
         f'<section class="lv lv-action{faded}"><h2>{icon("wrench")} What to change</h2>{setting}'
-        f"<div>{escape(card.advice)}</div>{note}</section>"
+        f"<div>{escape(card.advice)}</div>{note}{source}</section>"
     )
 
 

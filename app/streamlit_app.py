@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
-st.set_page_config(page_title="llmvitals", page_icon=":material/monitor_heart:", layout="wide")
-st.navigation([st.Page("triage_page.py", title="Triage", icon=":material/monitor_heart:")]).run()
+# A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
+ICON = Path(__file__).with_name("icon.svg")
+
+st.set_page_config(page_title="llmvitals triage", page_icon=str(ICON), layout="wide")
+st.navigation([st.Page("triage_page.py", title="Triage")]).run()

@@ -6,12 +6,14 @@ import os
 import sys
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import charts
 import parts
 from llmvitals import settings as settings_file
 from llmvitals.app import choices
-from llmvitals.app.ask import Answer, Failure, ask, is_old
+from llmvitals.app.answer import Answer
+from llmvitals.app.ask import Failure, ask, is_old
 from llmvitals.app.runbook import runbook
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
@@ -19,6 +21,8 @@ from llmvitals.triage.chart import Chart, leading_charts, vital_charts
 from llmvitals.triage.view import NOTICES, Card, View, present
 
 COLUMNS = 3
+
+Slots = dict[str, DeltaGenerator]
 
 
 @st.cache_data(ttl=2.0, show_spinner=False, max_entries=64)
@@ -30,13 +34,14 @@ def poll(source: Source, scope: dict[str, str], at: float | None, settings: Sett
 def main() -> None:
     """Lay the page out for the chosen source, scope and moment."""
     st.html(parts.STYLE)
+    sidebar = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
     try:
         settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
-        source = choose_source(settings)
+        source = choose_source(settings, sidebar)
         if source is None:
             notice("no-source")
             return
-        at = choose_moment(source)
+        at = choose_moment(source, sidebar)
     except LlmvitalsError as error:
         notice("settings", error.thing, error.place, error.remedy)
         return
@@ -47,30 +52,29 @@ def main() -> None:
     first = poll(source, scope, at, settings)
     connecting.empty()
     if isinstance(first, Answer):
-        scope = choose_scope(first, scope)
+        scope = choose_scope(first, scope, sidebar)
     every = None if at is not None else settings.exporter.interval_seconds
     st.fragment(panel, run_every=every)(source, scope, at, settings)
 
 
-def choose_source(settings: Settings) -> Source | None:
+def choose_source(settings: Settings, sidebar: Slots) -> Source | None:
     """A source by its name; a URL by hand only where nobody but this machine reaches the page."""
     names = [source.name for source in settings.sources]
     wanted = st.query_params.get("source", "")
     free = choices.is_loopback(st.get_option("server.address"))
-    with st.sidebar:
-        if wanted and wanted not in names:
-            notice("unknown-source", f"There is no source '{wanted}' in the settings.")
-        name = ""
-        if names:
-            index = names.index(wanted) if wanted in names else 0
-            name = st.selectbox("Source", names, index=index, on_change=forget_scope)
-            st.query_params["source"] = name
-        if free:
-            with st.expander("Another URL", expanded=not names):
-                kind = st.selectbox("Kind", ("exporter", "prometheus"))
-                url = st.text_input("URL", placeholder="http://127.0.0.1:9464", on_change=forget_scope)
-            if url:
-                return choices.entered(url, kind)
+    if wanted and wanted not in names:
+        notice("unknown-source", f"There is no source '{wanted}' in the settings.")
+    name = ""
+    if names:
+        index = names.index(wanted) if wanted in names else 0
+        name = sidebar["source"].selectbox("Source", names, index=index, on_change=forget_scope)
+        st.query_params["source"] = name
+    if free:
+        with sidebar["url"].expander("Another URL", expanded=not names):
+            kind = st.selectbox("Kind", ("exporter", "prometheus"))
+            url = st.text_input("URL", placeholder="http://127.0.0.1:9464", on_change=forget_scope)
+        if url:
+            return choices.entered(url, kind)
     return choices.named(settings, name)
 
 
@@ -81,11 +85,11 @@ def forget_scope() -> None:
     st.session_state.pop("kept", None)
 
 
-def choose_moment(source: Source) -> float | None:
+def choose_moment(source: Source, sidebar: Slots) -> float | None:
     """Now, or any moment that a PromQL endpoint still knows."""
     if source.kind != "prometheus":
         return None
-    text = st.sidebar.text_input("Time (UTC)", value=st.query_params.get("at", ""), placeholder="now")
+    text = sidebar["time"].text_input("Time (UTC)", value=st.query_params.get("at", ""), placeholder="now")
     at = choices.moment(text)
     if at is None:
         st.query_params.pop("at", None)
@@ -94,12 +98,12 @@ def choose_moment(source: Source) -> float | None:
     return at
 
 
-def choose_scope(answer: Answer, scope: dict[str, str]) -> dict[str, str]:
+def choose_scope(answer: Answer, scope: dict[str, str], sidebar: Slots) -> dict[str, str]:
     """One of the targets that the source knows, with its verdict beside the name."""
     labels = answer.choices(scope)
     keys = list(labels)
     current = answer.current(scope)
-    chosen = st.sidebar.selectbox("Scope", keys, index=keys.index(current), format_func=labels.__getitem__)
+    chosen = sidebar["scope"].selectbox("Scope", keys, index=keys.index(current), format_func=labels.__getitem__)
     if chosen != current:
         st.query_params.update(dict(zip(("instance", "model"), chosen, strict=True)))
         st.rerun()
@@ -131,7 +135,7 @@ def panel(source: Source, scope: dict[str, str], at: float | None, settings: Set
 def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
     """One answer, from the verdict down to the steps."""
     view = present(answer.verdict)
-    facts = (source.name, view.scope, view.window, answer.age_text() if live else "")
+    facts = (f"source {source.name}", view.scope, view.window, answer.age_text() if live else "")
     st.html(parts.verdict(view, facts, stale=stale))
     if view.leading:
         st.html(parts.action(view.leading, stale=stale))
@@ -181,11 +185,12 @@ def show_contributing(view: View) -> None:
 def show_steps(view: View) -> None:
     """Every step in order, with each check's state and reason; what was measured is folded."""
     st.html(parts.heading("The walk, step by step"))
-    for stage in view.stages:
-        st.html(parts.step(stage))
-        with st.expander(f"Measured in step {stage.number}"):
-            for check in stage.checks:
-                st.html(parts.rows(check.title, check.rows) if check.rows else parts.unmeasured(check))
+    with st.container(key="walk"):
+        for stage in view.stages:
+            st.html(parts.step(stage))
+            with st.expander(f"Measured in step {stage.number}"):
+                for check in stage.checks:
+                    st.html(parts.rows(check.title, check.rows) if check.rows else parts.unmeasured(check))
 
 
 def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:

@@ -14,24 +14,29 @@ from llmvitals.triage.view import Row, row, vital_row
 
 ROOM = 1.15
 """Space beyond the largest number, so that neither a line nor a limit's label touches the edge."""
+_TOP_SHARE = 0.8
+_SHORT = 3  # characters of a unit that fit beside a tick; the number in the head has it anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """``points``: (milliseconds since 1970, value in ``unit``), None where the number was absent.
 
-    ``bound`` is the limit in ``unit``, None where the condition has no number; from there to ``breach_end`` it holds
-    (None where the direction is not known). ``low``, ``high``: the axis' ends; ``moves``: there is a line to draw.
+    ``tick_unit``: what is written behind a tick. ``bound`` is the limit in ``unit``, None where the condition has no number; from there to ``breach_end`` it holds
+    (None where the direction is not known). ``low``, ``high``: the axis' ends; ``label_above``: there is room for
+    the limit's label above its line; ``moves``: there is a line to draw.
     """
 
     row: Row
     unit: str
+    tick_unit: str
     points: tuple[tuple[float, float | None], ...]
     bound: float | None
     bound_text: str
     breach_end: float | None
     low: float
     high: float
+    label_above: bool
     moves: bool
 
 
@@ -71,17 +76,21 @@ def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Ver
     low = min(known, default=0.0) * shown.factor * ROOM
     high = max(known, default=0.0) * shown.factor * ROOM
     low, high = min(low, 0.0), max(high, 0.0) or 1.0
+    if evidence.unit == "ratio" and all(0.0 <= v <= 1.0 for v in known):
+        high = shown.factor  # a share is seen against the whole
     ends = {">": high, "≥": high, "<": low, "≤": low}
     bound = _scaled(evidence.bound, shown.factor)
     return Chart(
         row=shown_row,
         unit=shown.unit,
+        tick_unit=f" {shown.unit}" if 0 < len(shown.unit) <= _SHORT else "",
         points=tuple((t * 1000.0, _scaled(v, shown.factor)) for t, v in zip(times, values, strict=True)),
         bound=bound,
         bound_text="" if evidence.bound is None else with_unit(evidence.bound, evidence.unit),
         breach_end=None if bound is None else ends.get(evidence.limit[:1]),
         low=low,
         high=high,
+        label_above=bound is None or bound <= _TOP_SHARE * high,
         moves=sum(v is not None for v in values) > 1,
     )
 

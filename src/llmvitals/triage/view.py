@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, Outcome, State, Step, Verdict
 
@@ -80,6 +81,7 @@ _FALLBACK: Mapping[Outcome, str] = {
 _TRUST: tuple[tuple[float, str], ...] = ((0.8, "high"), (0.5, "moderate"), (0.0, "suspicion"))
 """Words for a confidence above each bound; up to 0.5 the catalogue of causes speaks of a suspicion."""
 
+_SIGNS = {">=": "≥", "<=": "≤"}
 _ACRONYMS = {"kv": "KV", "vram": "VRAM", "api": "API", "gpu": "GPU", "slo": "SLO"}
 
 _WITHIN: Mapping[bool | None, Badge] = {
@@ -114,6 +116,7 @@ class Card:
     advice: str
     setting: str
     note: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +187,24 @@ def row(evidence: Evidence) -> Row:
         signal=evidence.signal,
         title=evidence.title,
         value="no data" if evidence.value is None else with_unit(evidence.value, evidence.unit),
-        limit=evidence.limit,
+        limit=limit_text(evidence),
         badge=_HOLDS[None if missing else evidence.holds],
         note=evidence.gap or ("the reason is not given" if missing else standing),
     )
 
 
+def limit_text(evidence: Evidence) -> str:
+    """The limit with its bound as a person reads it: ``> 0.5`` of a ratio gives "> 50 %"."""
+    if evidence.bound is None:
+        return evidence.limit
+    sign = evidence.limit.split(maxsplit=1)[0] if evidence.limit else ""
+    return f"{_SIGNS.get(sign, sign)} {with_unit(evidence.bound, evidence.unit)}".strip()
+
+
 def vital_row(evidence: Evidence) -> Row:
     """A vital sign as shown: within its limit or over it; without a limit it is judged by no one."""
     badge = _NO_LIMIT if evidence.value is not None and not evidence.limit else _WITHIN[evidence.holds]
-    return replace(row(evidence), badge=badge, limit=evidence.limit.removeprefix("> "))
+    return replace(row(evidence), badge=badge, limit=limit_text(evidence).removeprefix("> "))
 
 
 def setting_line(action: Action) -> str:
@@ -218,6 +229,7 @@ def _card(finding: Finding) -> Card:
         advice=finding.action.text,
         setting=setting_line(finding.action),
         note=finding.note,
+        source=BY_CAUSE[finding.cause].source if finding.cause in BY_CAUSE else "",
     )
 
 
