@@ -12,6 +12,8 @@ import pytest
 from llmvitals import schema
 from llmvitals.data import folder
 from llmvitals.signals import catalogue
+from llmvitals.triage.checks import CHECKS
+from llmvitals.triage.model import Check
 
 PAGES = sorted(folder("runbooks").glob("*.md"))
 HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
@@ -43,6 +45,16 @@ def test_a_page_names_its_cause_and_its_source(page: Path) -> None:
     found = SOURCES.search(page.read_text())
     assert found
     assert found["slug"] == page.stem
+
+
+def test_every_cause_has_a_page_and_every_page_a_cause() -> None:
+    assert {page.stem for page in PAGES} == {check.cause for check in CHECKS}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.cause)
+def test_page_and_check_name_the_same_source(check: Check) -> None:
+    line = (folder("runbooks") / f"{check.cause}.md").read_text().splitlines()[2]
+    assert check.source in re.split(r"; |Source: ", line)
 
 
 @each_page

@@ -64,7 +64,7 @@ CHECKS: tuple[Check, ...] = (
         "not-serving",
         0,
         "Up, but no tokens come out",
-        "backpressure article, section on health and readiness",
+        "backpressure article, introduction",
         Remedy(
             "Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"
         ),
@@ -144,7 +144,7 @@ CHECKS: tuple[Check, ...] = (
         "adapter-slots",
         5,
         "More LoRA adapters wanted than slots",
-        "recordings: adapters share one slot",
+        "backpressure article, bottleneck 18",
         Remedy(
             "Raise max_loras to the number of adapters that are busy at once, or give each adapter its own pool.",
             "--max-loras",
@@ -267,7 +267,7 @@ CHECKS: tuple[Check, ...] = (
         "batch-too-small",
         2,
         "Too few seats: requests wait while KV and compute are free",
-        "recordings: two seats",
+        "inference guide, debugging performance, step 2",
         Remedy("Raise max_num_seqs step by step while TPOT stays inside its target.", "--max-num-seqs", _more_seats),
         when=(
             (
@@ -289,7 +289,7 @@ CHECKS: tuple[Check, ...] = (
         "batch-too-large",
         2,
         "The batch is too large: every token is slow",
-        "recordings: 220 running",
+        "inference guide, debugging performance, step 2",
         Remedy(
             "Lower max_num_seqs to where TPOT meets its target, and add replicas for the rest.",
             "--max-num-seqs",
@@ -405,7 +405,7 @@ CHECKS: tuple[Check, ...] = (
         "prefill-bound",
         2,
         "Prompt tokens alone fill the compute, so requests wait",
-        "recordings: 8,000-token prompts",
+        "inference guide, prefill/decode split",
         Remedy("Give long prompts a pool of their own, reuse prefixes, or add prefill compute.", "replicas"),
         when=(
             (TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
@@ -525,7 +525,7 @@ CHECKS: tuple[Check, ...] = (
         "telemetry-broken",
         0,
         "The numbers cannot be trusted",
-        "inference guide, three layers of metrics",
+        "backpressure article, section 21",
         Remedy("Repair the scrape first: see which series are missing below.", "--disable-log-stats off"),
         when=(
             (Limit("failed_scrape_ratio", ">", 0.2),),
