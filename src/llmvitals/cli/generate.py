@@ -51,9 +51,8 @@ def command(*, root: Path, check: bool) -> None:
 
 
 def _files(root: Path) -> Iterator[tuple[Path, str]]:
-    for folder, made in (("alerts", rules.files()), ("dashboards", grafana.files())):
-        for path, text in made.items():
-            yield Path(folder) / path, text
+    for path, text in (rules.files() | grafana.files()).items():
+        yield Path(path), text
     known = engines()
     yield MATRIX, _TITLE + _MORE + matrix.full(known)
     readme = _read(root / README)
