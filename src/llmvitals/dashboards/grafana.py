@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from llmvitals.dashboards.layout import BOARDS, GREY, SELECTOR, Board, Kind, Limit, Panel, Query
+from llmvitals.dashboards.layout import BOARDS, GREY, INSTANCE, SELECTOR, Board, Kind, Limit, Panel, Query
 from llmvitals.dashboards.panels import LINES, STATES, TILES, Threshold, Variable, core, today
 from llmvitals.settings import Settings
 from llmvitals.signals.algebra import Quantile
@@ -21,46 +21,7 @@ _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
 _APP = core.DashboardLink(type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=False)
-_OF_VALUE = {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}", "targetBlank": True}
-_VARIABLES = (
-    Variable(
-        name="datasource",
-        label="Data source",
-        description="The Prometheus (or compatible) that scrapes the llmvitals exporter.",
-        type="datasource",
-        query="prometheus",
-    ),
-    Variable(
-        name="instance",
-        label="Instance",
-        description="The target, by its name in the exporter's settings.",
-        type="query",
-        query="label_values(llm_target_up, instance)",
-        source=_SOURCE,
-    ),
-    Variable(
-        name="model",
-        label="Model",
-        description="Models that the chosen instances serve.",
-        type="query",
-        query='label_values(llm_requests_running{instance=~"$instance"}, model)',
-        source=_SOURCE,
-    ),
-    Variable(
-        name="app_url",
-        label="Triage app",
-        description="Where the triage app runs; panels link to it.",
-        type="textbox",
-        query="http://localhost:8501",
-    ),
-    Variable(
-        name="runbook_url",
-        label="Runbooks",
-        description="Where the runbooks are read; panels link to the page of each cause.",
-        type="textbox",
-        query="https://llmvitals.readthedocs.io/en/latest/runbooks",
-    ),
-)
+_OF_VALUE = {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}.md", "targetBlank": True}
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
@@ -80,7 +41,8 @@ def promql(query: Query) -> str:
     if expr is None:
         together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
         return f"{together} by ({', '.join(query.by)}) (llm_{query.signal}{{{SELECTOR}}})"
-    text = to_promql(expr, window=WINDOW, by=query.by, selector=SELECTOR)
+    selector = INSTANCE if query.by == ("instance",) else SELECTOR
+    text = to_promql(expr, window=WINDOW, by=query.by, selector=selector)
     return f"{text} >= 0" if isinstance(expr, Quantile) else text
 
 
@@ -109,9 +71,51 @@ def _board(board: Board, settings: Settings) -> core.Dashboard:
         timePicker=core.TimePicker(["30s", "1m", "5m", "15m"], None),
         annotations=core.Annotations([_restarts()]),
         links=[_APP],
-        templating=core.Templating(list(_VARIABLES)),
+        templating=core.Templating(_variables(settings)),
         panels=list(_placed(board, settings)),
     )
+
+
+def _variables(settings: Settings) -> list[Variable]:
+    return [
+        Variable(
+            name="datasource",
+            label="Data source",
+            description="The Prometheus (or compatible) that scrapes the llmvitals exporter.",
+            type="datasource",
+            query="prometheus",
+        ),
+        Variable(
+            name="instance",
+            label="Instance",
+            description="The target, by its name in the exporter's settings.",
+            type="query",
+            query="label_values(llm_target_up, instance)",
+            source=_SOURCE,
+        ),
+        Variable(
+            name="model",
+            label="Model",
+            description="Models that the chosen instances serve.",
+            type="query",
+            query='label_values(llm_requests_running{instance=~"$instance"}, model)',
+            source=_SOURCE,
+        ),
+        Variable(
+            name="app_url",
+            label="Triage app",
+            description="Where the triage app runs; panels link to it.",
+            type="textbox",
+            query="http://localhost:8501",
+        ),
+        Variable(
+            name="runbook_url",
+            label="Runbooks",
+            description="Where the runbooks are read; panels link to the page of each cause.",
+            type="textbox",
+            query=settings.alerts.runbook_base.rstrip("/"),
+        ),
+    ]
 
 
 def _restarts() -> dict[str, Any]:
@@ -121,7 +125,7 @@ def _restarts() -> dict[str, Any]:
         "enable": True,
         "hide": False,
         "iconColor": GREY,
-        "expr": f"changes(llm_process_start_time_seconds{{{SELECTOR}}}[{WINDOW}]) > 0",
+        "expr": f"changes(llm_process_start_time_seconds{{{INSTANCE}}}[{WINDOW}]) > 0",
         "titleFormat": "restart of {{instance}}",
     }
 
@@ -262,5 +266,5 @@ def _mappings(names: tuple[tuple[int, str, str], ...]) -> list[dict[str, Any]]:
 
 def _runbook(cause: str) -> core.DashboardLink:
     return core.DashboardLink(
-        type="link", title=f"Runbook: {cause}", uri=f"${{runbook_url}}/{cause}", targetBlank=True, keepTime=False
+        type="link", title=f"Runbook: {cause}", uri=f"${{runbook_url}}/{cause}.md", targetBlank=True, keepTime=False
     )

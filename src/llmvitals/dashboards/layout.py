@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from llmvitals.schema import SCOPE
 
-SELECTOR = 'instance=~"$instance",model=~"$model"'
+INSTANCE = 'instance=~"$instance"'
+SELECTOR = f'{INSTANCE},model=~"$model"'
 """What every query keeps: the targets and models chosen at the top of the board."""
 
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
@@ -108,6 +109,11 @@ def q(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str =
     return Query(legend, color, signal=signal, dashed=dashed, unit=unit)
 
 
+def gpu(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:
+    """A query of a GPU signal: a GPU belongs to a target, whatever models that serves, and its series name none."""
+    return Query(legend, color, signal=signal, by=("instance",), dashed=dashed, unit=unit)
+
+
 def total(signal: str, legend: str, color: str) -> Query:
     """A query of one signal over everything selected: bands that are stacked must add up to one bar."""
     return Query(legend, color, signal=signal, by=())
@@ -166,7 +172,7 @@ VERDICT = Row(
                 Query(
                     "target",
                     GREY,
-                    promql='min by (instance) (llm_target_up{instance=~"$instance"})',
+                    promql=f"min by (instance) (llm_target_up{{{INSTANCE}}})",
                     by=("instance",),
                     names=((1, "answers", GREEN), (0, "does not answer", VERMILLION)),
                 ),
@@ -228,9 +234,9 @@ VERDICT = Row(
             (
                 q("kv_usage_ratio", "KV", ORANGE),
                 q("kv_usage_high_ratio", "KV high", ORANGE, dashed=True),
-                q("gpu_sm_active_ratio", "SM", GREEN),
-                q("gpu_tensor_active_ratio", "tensor", BLUE),
-                q("gpu_dram_active_ratio", "DRAM", SKY),
+                gpu("gpu_sm_active_ratio", "SM", GREEN),
+                gpu("gpu_tensor_active_ratio", "tensor", BLUE),
+                gpu("gpu_dram_active_ratio", "DRAM", SKY),
             ),
             "KV memory and GPU activity on one axis. KV near 1 with the GPU low: memory binds, more compute does not"
             " help. GPU near 1 with KV low: compute binds (tensor: prefill; DRAM: decode). Both low while requests"
@@ -509,8 +515,8 @@ ENGINE = Row(
             "GPU memory and power",
             "percentunit",
             (
-                q("gpu_memory_used_ratio", "memory used", ORANGE),
-                q("gpu_power_watts", "power", GREY, dashed=True, unit="watt"),
+                gpu("gpu_memory_used_ratio", "memory used", ORANGE),
+                gpu("gpu_power_watts", "power", GREY, dashed=True, unit="watt"),
             ),
             "Framebuffer in use, and power draw (right axis). High memory is normal: the engine reserves it at start."
             " What matters is what is left for the rest. Power far under its usual at the same load: look at clocks"
