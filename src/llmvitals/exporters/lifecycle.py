@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -22,9 +22,12 @@ from llmvitals.exporters.flight import Fetch
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.server import Site
 from llmvitals.settings import Settings, load
+from llmvitals.telemetry.ingest import RawPage
 
 START_SECONDS = 5.0
 """How long ``start`` waits for the server to listen."""
+
+_LAST_PORT = 65535
 
 DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
@@ -84,6 +87,10 @@ class Exporter:
         while not server.started and self._threads[1].is_alive() and time.monotonic() < until:
             time.sleep(0.005)
         return self
+
+    def recall(self, pages: Mapping[str, RawPage], gpu_pages: Mapping[str, RawPage] | None = None) -> None:
+        """Before ``start``: take in what is known of the past, one page per instance; GPU pages by their URL."""
+        self._engine.record(pages, gpu_pages)
 
     def stop(self) -> None:
         """Take no more requests, finish those under way, end the cycle. May be called twice."""
@@ -180,13 +187,14 @@ def _config(site: Site) -> uvicorn.Config:
 
 
 def _bound(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
+    host, colon, port = listen.rpartition(":")
     try:
-        number = int(port)
-        found = socket.getaddrinfo(host or None, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        if not colon or not 0 <= int(port) <= _LAST_PORT:
+            raise ValueError(port)
+        wanted = host.strip("[]") or None  # ":9464" listens on every interface, as in Prometheus' own tools
+        found = socket.getaddrinfo(wanted, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         bound = socket.socket(found[0], socket.SOCK_STREAM)
-    except (ValueError, OverflowError, OSError):
+    except (ValueError, OSError):
         raise SettingsError(
             "is not an address to listen on", place=f"exporter.listen: {listen}", remedy="Write it like 127.0.0.1:9464."
         ) from None
