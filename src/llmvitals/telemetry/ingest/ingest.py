@@ -137,7 +137,9 @@ class _Reader:
             for name, rows in exposed(adapter.rows).items()
             for own, prefix in _spellings(adapter, name)
         }
-        self._families = frozenset(plain_name(row.source) for row in adapter.rows)
+        self._families = frozenset(
+            plain_name(row.source) for row in adapter.rows if not row.source.startswith("label:")
+        )
         self._known: dict[bytes, Meaning] = {}
         self._held = 0  # bytes of text in the dictionary
         self._probes: dict[Series, tuple[str, frozenset[str]]] = {}  # series to model and telling labels
@@ -164,6 +166,8 @@ class _Reader:
                 place=self._base["instance"],
                 remedy=self.adapter.none_found,
             )
+        if not marks & self._families:  # a page without TYPE lines: the names it showed so far have to do
+            marks |= self._seen
         probes = [told for series, told in self._probes.items() if series in samples]
         models = tuple(sorted({model for model, _ in probes if model}))
         marks = marks.union(*(told for _, told in probes), *(self._telling(entry.source) for entry in specials))
@@ -336,12 +340,11 @@ class _Reader:
 
     def _know(self, parts: Parts) -> None:
         """Add what is known of the page itself: engine, version, and the families it cannot give."""
-        marks = parts.marks if parts.marks & self._families else parts.marks | self._seen
-        known = self._static.get(marks)
+        known = self._static.get(parts.marks)
         if known is None:
             if len(self._static) > 64:
                 self._static.clear()
-            known = self._static[marks] = self._page_facts(marks)
+            known = self._static[parts.marks] = self._page_facts(parts.marks)
         parts.samples.update(known[0])
         for gap in parts.gaps:
             parts.samples[self._gap(gap)] = 1.0
