@@ -251,6 +251,15 @@ def test_the_runbooks_lie_where_the_settings_say():
     assert next(v["query"] for v in variables if v["name"] == "runbook_url") == "https://wiki.example.org/books"
 
 
+def test_a_click_on_a_value_uses_labels_that_the_value_has():
+    leading = [(p, link) for _, p in DRAWN for link in p["fieldConfig"]["defaults"].get("links", [])]
+    assert [p["title"] for p, _ in leading] == ["Verdict", "Leading cause and its confidence"]
+    for panel, link in leading:
+        labels = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
+        assert labels
+        assert all(f"{{{{{label}}}}}" in t["legendFormat"] for t in panel["targets"] for label in labels)
+
+
 def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
     derived = [q for p in LAID for q in p.queries if q.signal and BY_ID[q.signal].expr is None]
     assert derived

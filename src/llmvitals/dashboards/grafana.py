@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from llmvitals.dashboards.layout import BOARDS, GREY, INSTANCE, SELECTOR, Board, Kind, Limit, Panel, Query
+from llmvitals.dashboards.layout import BOARDS, GREY, INSTANCE, SELECTOR, Board, Kind, Leads, Limit, Panel, Query
 from llmvitals.dashboards.panels import LINES, STATES, TILES, Threshold, Variable, core, today
 from llmvitals.settings import Settings
 from llmvitals.signals.algebra import Quantile
@@ -21,7 +21,19 @@ _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
 _APP = core.DashboardLink(type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=False)
-_OF_VALUE = {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}.md", "targetBlank": True}
+_OF_VALUE: dict[Leads, list[dict[str, Any]]] = {
+    Leads.NOWHERE: [],
+    Leads.APP: [
+        {
+            "title": "Triage app",
+            "url": "${app_url}/?instance=${__field.labels.instance}&model=${__field.labels.model}",
+            "targetBlank": True,
+        }
+    ],
+    Leads.RUNBOOK: [
+        {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}.md", "targetBlank": True},
+    ],
+}
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
@@ -174,7 +186,7 @@ def _tiles(panel: Panel, common: dict[str, Any]) -> core.Panel:
         graphMode="none",
         reduceCalc="lastNotNull",
         textMode="name" if panel.by_name else "value_and_name",
-        extraJson={"options": TILES, "fieldConfig": {"defaults": {"links": [_OF_VALUE] if panel.links_cause else []}}},
+        extraJson={"options": TILES, "fieldConfig": {"defaults": {"links": _OF_VALUE[panel.leads]}}},
     )
 
 

@@ -29,6 +29,14 @@ class Kind(StrEnum):
     TIMELINE = "timeline"
 
 
+class Leads(StrEnum):
+    """Where a click on a panel's value leads, beside the links of the panel itself."""
+
+    NOWHERE = "nowhere"
+    APP = "app"  # the triage app, at the instance and model of the value
+    RUNBOOK = "runbook"  # the runbook of the value's cause
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query of a panel: a signal by its id, or PromQL over the triage gauges where no signal says it.
@@ -59,7 +67,7 @@ class Limit:
 class Panel:
     """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
 
-    ``causes``: whose runbooks it links to; ``links_cause``: the value links to the runbook of its ``cause`` label.
+    ``causes``: whose runbooks it links to; ``leads``: where a click on the value leads.
     ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels.
     """
 
@@ -74,7 +82,7 @@ class Panel:
     top: int | None = None
     width: int = 8
     height: int = 8
-    links_cause: bool = False
+    leads: Leads = Leads.NOWHERE
     by_name: bool = False
     names: tuple[tuple[str, str], ...] = ()
 
@@ -135,9 +143,10 @@ VERDICT = Row(
             ),
             "What the ordered triage concludes right now. healthy: nobody is hurt. cause: one cause leads, named"
             " beside it. shedding: load is refused and what is admitted is served in time. undetermined: something is"
-            " wrong that the numbers cannot name; read what it is blind to in the triage app.",
+            " wrong that the numbers cannot name; click for what it is blind to.",
             NO_EXPORTER,
             height=5,
+            leads=Leads.APP,
             by_name=True,
             names=(
                 ("healthy", GREEN),
@@ -162,7 +171,7 @@ VERDICT = Row(
             " the runbook: meaning, impact, diagnosis, and the setting to change.",
             "no cause leads; read the verdict",
             height=5,
-            links_cause=True,
+            leads=Leads.RUNBOOK,
         ),
         Panel(
             Kind.STAT,
