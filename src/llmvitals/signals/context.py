@@ -153,8 +153,10 @@ class Context:
         clock = self.clock
         ok = line(self.live, "llm_http_requests_total", {"status": "2xx"})
         parents = self.counter("llm_request_n_param_count")
-        if clock is None or parents is None or not self.live.tracks("llm_http_requests_total"):
+        if clock is None or parents is None:
             return None
+        if not self.live.tracks("llm_http_requests_total"):  # the series appear with the first request
+            return Line(clock.times, (0.0,) * len(clock.times)) if clock.last == 0 else None
         have = dict(zip(ok.times, ok.values, strict=True)) if ok else {}
         rejected = self.counter("llm_requests_rejected_total")
         refused = line(self.live, "llm_http_requests_total", {"status": "5xx"})

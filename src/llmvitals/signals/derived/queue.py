@@ -19,11 +19,15 @@ WAITING = "llm_requests_waiting"
 RUNNING = "llm_requests_running"
 REASON = "llm_requests_waiting_by_reason"
 
+FULL_KV = 0.9
+"""KV usage (ratio) that must have been seen before requests count as preempted while the counter is still 0."""
+
 
 def preempted_waiting(c: Context) -> Reading:
     """Requests that wait again after a preemption: first tokens - finished - running - aborted, as counters stand.
 
-    Exact between steps, a lower bound while something prefills; 0 when nothing was ever preempted.
+    Exact between steps, a lower bound while something prefills. The engine counts a preemption late (seconds after the
+    request went back to the queue), so its counter at 0 rules nothing out once the KV pool was full.
     """
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     ever = c.counter("llm_preemptions_total")
@@ -31,9 +35,10 @@ def preempted_waiting(c: Context) -> Reading:
         return missing(c, RUNNING)
     if ever is None:
         return missing(c, "llm_preemptions_total")
-    if ever.last == 0:
-        return number(0.0)
     left = c.aborts.last if c.aborts else 0.0
+    kv = c.gauge("llm_kv_usage_ratio", peak=True)
+    if ever.last == 0 and (kv is None or max(kv.values) < FULL_KV):
+        return number(0.0)
     return number(min(max(0.0, clock.last - done.last - running.last - left), waiting.last))
 
 
@@ -51,16 +56,30 @@ def queue_age_seconds(c: Context) -> Reading:
         return number(0.0, Standing.LOWER)
     if c.aborts is None and c.growth("llm_requests_finished_total", reason="abort"):
         return absent(GapKind.MISSING, "clients left and the page does not count how many", "llm_http_requests_total")
-    left = c.aborts.values if c.aborts else (0.0,) * len(clock.times)
-    moved = c.preemptions is None or c.preemptions > 0
+    left, gone = _left(c)
+    moved = c.preemptions is None or c.preemptions > 0 or bool(preempted_waiting(c).value)
     served = clock.last if moved else done.last + running.last
-    target = served + left[-1] + 1
+    target = served + gone + 1
     for i, t in enumerate(clock.times):
         if done.values[i] + running.values[i] + waiting.values[i] + left[i] >= target:
             age = max(0.0, clock.times[-1] - t - _answer(c))
             note = "older than the window" if i == 0 else ""
             return number(age, Standing.LOWER, note)
     return number(0.0, Standing.LOWER)
+
+
+def _left(c: Context) -> tuple[tuple[float, ...], float]:
+    """Requests given up so far by page, surely (what is seen later bounds it), and at the end at most.
+
+    The HTTP layer and the engine are not read at one moment, so a single page's count may be off either way.
+    """
+    if c.clock is None or c.aborts is None:
+        return (0.0,) * len(c.clock.times if c.clock else ()), 0.0
+    surely, low = [], float("inf")
+    for value in reversed(c.aborts.values):
+        low = min(low, value)
+        surely.append(low)
+    return tuple(reversed(surely)), max(c.aborts.values)
 
 
 def _answer(c: Context) -> float:

@@ -18,6 +18,15 @@ TPOT = "llm_request_tpot_seconds"
 ITL = "llm_request_inter_token_seconds"
 
 
+STALL_SHARE = 0.5
+"""A page that took this share of the TTFT threshold to come: the API process was stalled, and so were its clients."""
+
+
+def longest_answer(c: Context) -> float:
+    """Longest time in which the API process answered with its page (seconds)."""
+    return max((v for t in c.good.tracks("llm_target_answer_seconds") for v in t.values), default=0.0)
+
+
 def overdue_count(c: Context) -> float:
     """Requests that have waited for their first token longer than the TTFT threshold and still have none (lower bound).
 
@@ -120,13 +129,18 @@ def _goodput(c: Context) -> tuple[float, float] | Reading:
     inside = running.last + waiting.last
     if inside > 0.2 * done:
         return absent(GapKind.CENSORED, f"{inside:.0f} requests in flight against {done:.0f} finished", TPOT)
+    stall = longest_answer(c)
+    if stall >= STALL_SHARE * c.settings.slo.ttft_seconds:
+        return absent(
+            GapKind.CENSORED, f"the API process stalled for {stall:.1f} s: clients waited longer than it measured", TPOT
+        )
     before = running.values[0] + (waiting.values[0] if c.preemptions else 0.0)
     lag = max(0.0, ttft.total - done + before)
     ttft_low, ttft_high = ttft.at_most(c.settings.slo.ttft_seconds)
     tpot_low, tpot_high = tpot.at_most(c.settings.slo.tpot_seconds)
     low = max(0.0, tpot_low + max(0.0, ttft_low - lag) - done)
     high = min(done, tpot_high, ttft_high + before)
-    return low / (done + failed + inside), high / max(1e-9, done + failed + overdue_count(c))
+    return low / (done + failed + inside), high / (done + failed)
 
 
 def goodput_low_ratio(c: Context) -> Reading:
