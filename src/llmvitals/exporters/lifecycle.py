@@ -27,6 +27,9 @@ from llmvitals.telemetry.ingest import RawPage
 START_SECONDS = 5.0
 """How long ``start`` waits for the server to listen."""
 
+LINGER_SECONDS = 1.0
+"""How long ``stop`` waits for a cycle under way; its thread is a daemon and posts nothing that anybody would read."""
+
 _LAST_PORT = 65535
 
 DRAIN_SECONDS = 5
@@ -97,8 +100,8 @@ class Exporter:
         self._ending.set()
         if self._server is not None:
             self._server.should_exit = True
-        for thread in self._threads:
-            thread.join(DRAIN_SECONDS + self.settings.exporter.timeout_seconds)
+        for thread, seconds in zip(self._threads, (LINGER_SECONDS, DRAIN_SECONDS + LINGER_SECONDS), strict=False):
+            thread.join(seconds)
         if self._socket is not None:
             self._socket.close()
 

@@ -40,11 +40,10 @@ class LineFormatter(logging.Formatter):
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Send our events and the web server's warnings to stderr, for a process that serves and does nothing else."""
+    """Send our events and the warnings of all libraries to stderr, for a process that serves and does nothing else."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
-    for name, lowest in (("llmvitals", level), ("uvicorn.error", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(lowest)
-        logger.propagate = False
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("llmvitals").setLevel(level)
+    # It warns whenever more connections to one host were open than it keeps, which is no trouble.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
