@@ -95,7 +95,6 @@ _FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (urllib3.exceptions.ConnectTimeoutError, "gave no connection within {timeout:g} s"),
     (urllib3.exceptions.TimeoutError, "did not finish its answer within {timeout:g} s"),
     (urllib3.exceptions.SSLError, "its TLS certificate or protocol is not accepted ({error})"),
-    (urllib3.exceptions.IncompleteRead, "broke off its answer"),
     (urllib3.exceptions.ProtocolError, "closed the connection without a whole answer"),
     (urllib3.exceptions.LocationParseError, "is not a URL"),
     (urllib3.exceptions.HTTPError, "could not be asked ({error})"),
@@ -179,7 +178,7 @@ class Fetcher:
             kept = urlsplit(url).netloc.rpartition("@")[0]
             netloc = f"{kept}@{there.netloc}" if kept and "@" not in there.netloc else there.netloc
             url = urlunsplit((there.scheme, netloc, there.path, there.query, ""))
-        raise urllib3.exceptions.ProtocolError(f"it redirects more than {_HOPS} times")
+        raise ValueError(f"it redirects more than {_HOPS} times")
 
     def _open(self, url: str, headers: Mapping[str, str], deadline: float) -> urllib3.BaseHTTPResponse:
         left = deadline - time.monotonic()
