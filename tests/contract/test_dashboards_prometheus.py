@@ -81,6 +81,9 @@ def exporter_points(instance: str) -> Points:
     for (cause, held), state in product(states.items(), State):
         key = series("llm_triage_check_state", **scope, cause=cause, state=state.value)
         found[key] = track(lambda _, on=state is held: on)
+    for state in (State.FIRING, State.CLEAR):  # it fired at first, and then no more
+        key = series("llm_triage_check_state", **scope, cause="kv-cache-saturation", state=state.value)
+        found[key] = track(lambda page, on=state is State.FIRING: on == (page < 10))
     for signal in SIGNALS:
         if signal.expr is None:
             found[series(f"llm_{signal.id}", **scope, window="60s")] = track(lambda _: 0.25)
@@ -102,7 +105,7 @@ def prometheus(tmp_path_factory):
 
 def filled(expr: str, *, instance: str = ".*", model: str = ".*") -> str:
     """A query as Grafana sends it: variables filled in, the window at four scrapes."""
-    known = {"instance": instance, "model": model, "__rate_interval": "60s"}
+    known = {"instance": instance, "model": model, "__rate_interval": "60s", "__range": f"{END - START}s"}
     text = re.sub(r"\$(\w+)", lambda found: known[found[1]], expr)
     assert "$" not in text
     return text
@@ -173,6 +176,7 @@ def test_the_verdict_row_shows_what_the_triage_says(prometheus):
     assert {(m["cause"], v) for m, v in by_title["Causes over time"][0]} == {
         ("preemption-thrash", 2.0),
         ("unbounded-queue", 1.0),
+        ("kv-cache-saturation", 0.0),  # known to have ended: without a value Grafana would draw it on to the end
     }
 
 

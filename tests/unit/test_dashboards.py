@@ -151,7 +151,7 @@ def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(panel):
         if not all(name.startswith(OF_THE_TARGET) for name in metrics(target["expr"])):
             assert all('model=~"$model"' in s for s in selectors)
         windows = re.findall(r"\[([^\]]*)\]", target["expr"])
-        assert set(windows) <= {"$__rate_interval"}
+        assert set(windows) <= {"$__rate_interval", "$__range"}
 
 
 @drawn
@@ -271,4 +271,4 @@ def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
 def test_a_state_has_words_for_every_value_it_can_take():
     for panel in (p for p in LAID if p.kind is Kind.TIMELINE):
         for query in panel.queries:
-            assert {value for value, _, _ in query.names} == {1, 2}
+            assert {value for value, _, _ in query.names} == {0, 1, 2}

@@ -188,7 +188,7 @@ VERDICT = Row(
                 Query(
                     "checks without input",
                     GREY,
-                    promql=f'count by (instance, model) (llm_triage_check_state{{state="unknown",{SELECTOR}}} == 1)',
+                    promql=f'sum by (instance, model) (llm_triage_check_state{{state="unknown",{SELECTOR}}})',
                 ),
             ),
             "Whether each target gave a readable page, and how many checks lack a number they need. A check without"
@@ -206,14 +206,16 @@ VERDICT = Row(
                     "{{cause}}",
                     VERMILLION,
                     promql="max by (instance, model, cause) "
-                    f'((llm_triage_check_state{{state="firing",{SELECTOR}}} == 1) * 2'
-                    f' or llm_triage_check_state{{state="shadowed",{SELECTOR}}} == 1)',
-                    names=((2, "firing", VERMILLION), (1, "explained by another", ORANGE)),
+                    f'(llm_triage_check_state{{state="firing",{SELECTOR}}} * 2'
+                    f' or llm_triage_check_state{{state="shadowed",{SELECTOR}}})'
+                    " and on (instance, model, cause)"
+                    f' max_over_time(llm_triage_check_state{{state=~"firing|shadowed",{SELECTOR}}}[$__range] @ end()) > 0',
+                    names=((2, "firing", VERMILLION), (1, "explained by another", ORANGE), (0, "not firing", GREY)),
                 ),
             ),
             "One line per cause whose check fired in this time. 'explained by another' means that its condition holds"
             " but an earlier cause accounts for it. Begin with the line that began first.",
-            "no check fired",
+            "no check fired, or no exporter: read the verdict",
             width=24,
             height=6,
         ),
