@@ -31,6 +31,7 @@ def join_gpus(engine: Snapshot, gpus: Snapshot, wanted: tuple[str, ...], *, inst
             samples[_gap(whose, f"GPU {name} is not on the GPU page")] = 1.0
         if wanted and slices:
             samples[_gap(whose, f"GPU {name} is split: name the slice, one of {', '.join(sorted(slices))}")] = 1.0
+        samples |= {_moved(key, whose): 1.0 for key in gpus.samples if _told(key, chosen)}
         for gpu in chosen:
             for key, value in found[gpu]:
                 labels = {"gpu": gpu, "join": CONFIGURED, **whose}
@@ -38,6 +39,15 @@ def join_gpus(engine: Snapshot, gpus: Snapshot, wanted: tuple[str, ...], *, inst
                     labels["index"] = key.label("index")
                 samples[Series(key.name, tuple(sorted(labels.items())))] = value
     return Snapshot(engine.t, samples, engine.detail)
+
+
+def _told(key: Series, chosen: list[str]) -> bool:
+    """Whether this is what the GPU page cannot say of the chosen GPUs."""
+    return bool(chosen) and key.name == "llm_family_gap" and key.label("gpu") in {"", *chosen}
+
+
+def _moved(key: Series, whose: dict[str, str]) -> Series:
+    return Series(key.name, tuple(sorted({**dict(key.labels), **whose}.items())))
 
 
 def _gap(whose: dict[str, str], reason: str) -> Series:
