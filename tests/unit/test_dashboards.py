@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -272,3 +274,11 @@ def test_a_state_has_words_for_every_value_it_can_take():
     for panel in (p for p in LAID if p.kind is Kind.TIMELINE):
         for query in panel.queries:
             assert {value for value, _, _ in query.names} == {0, 1, 2}
+
+
+def test_without_grafanalib_the_error_says_what_to_install():
+    code = "import sys; sys.modules['grafanalib'] = None; import llmvitals.dashboards.grafana"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert "MissingExtraError" in ended.stderr
+    assert "pip install 'llmvitals[dashboards]'" in ended.stderr
