@@ -80,7 +80,7 @@ def test_cache_config_counts_the_null_block():
     page = live().page_at(ORIGIN)
     (labels,) = [dict(have) for (name, have) in samples(page) if name == "vllm:cache_config_info"]
     assert (labels["num_gpu_blocks"], labels["block_size"], labels["kv_cache_size_tokens"]) == ("1025", "16", "16400")
-    assert float(labels["kv_cache_max_concurrency"]) * 8192 == pytest.approx(16400)
+    assert float(labels["kv_cache_max_concurrency"]) * 2048 == pytest.approx(16400)
 
 
 @pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.name)

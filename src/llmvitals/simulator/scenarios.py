@@ -21,10 +21,18 @@ class Scenario:
     workload: Workload
     settles: float = 0.0
 
-    def live(self, *, origin: float, seed: int | None = None) -> Live:
-        """The scenario as a server whose time 0 is the unix moment ``origin``, with another seed where one is given."""
-        workload = self.workload if seed is None else replace(self.workload, seed=seed)
-        return Live(self.config, workload, origin=origin)
+    def live(self, *, origin: float, seed: int | None = None, lead_in: float = 0.0) -> Live:
+        """The scenario as a server whose time 0 is the unix moment ``origin``, with another seed where one is given.
+
+        ``lead_in``: seconds of its first traffic that have passed by then; what starts later starts as long after
+        ``origin`` as without.
+        """
+        workload = replace(
+            self.workload,
+            seed=self.workload.seed if seed is None else seed,
+            streams=tuple(replace(s, start=s.start + lead_in if s.start > 0 else 0.0) for s in self.workload.streams),
+        )
+        return Live(self.config, workload, origin=origin - lead_in)
 
 
 _CHAT = Stream("chat", rate=2.0, prompt=Lengths(400, 0.4), output=Lengths(120, 0.4), max_tokens=512)
@@ -51,7 +59,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "preemption",
         "healthy chat, then long answers for which the pool is too small: work is thrown out and done again",
-        EngineConfig(blocks=1024, max_num_seqs=64),
+        EngineConfig(blocks=1024, max_num_seqs=64, max_model_len=2048),
         Workload(
             (
                 _CHAT,
@@ -59,10 +67,10 @@ SCENARIOS: tuple[Scenario, ...] = (
                     "long answers",
                     start=10.0,
                     clients=64,
-                    ramp=8.0,
-                    prompt=Lengths(300, 0.3),
-                    output=Lengths(600, 0.4),
-                    max_tokens=2048,
+                    ramp=4.0,
+                    prompt=Lengths(150, 0.1),
+                    output=Lengths(400, 0.1),
+                    max_tokens=512,
                 ),
             )
         ),

@@ -1,0 +1,102 @@
+"""``llmvitals simulate``: a simulated engine, written as a recording or served live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from llmvitals.cli.duration import duration
+from llmvitals.simulator.live import Live
+from llmvitals.simulator.scenarios import SCENARIOS, Scenario, scenario
+from llmvitals.simulator.serve import Served
+from llmvitals.sources.capture import Recorded
+from llmvitals.sources.record import Recorder
+from llmvitals.telemetry.ingest import RawPage
+
+ORIGIN = 1_767_225_600.0
+"""Where simulated recordings start (2026-01-01 00:00 UTC): the same command writes the same bytes."""
+
+TOOK_SECONDS = 0.005
+"""How long a simulated page is said to have taken."""
+
+ENGINE, GPU = "vllm-0", "gpu-0"
+TARGETS = (
+    Recorded(name=ENGINE, kind="vllm", scrapes=()),
+    Recorded(name=GPU, kind="dcgm", scrapes=(), engine=ENGINE),
+)
+
+
+@click.command(name="simulate")
+@click.argument("name", metavar="[SCENARIO]", required=False)
+@click.option("--for", "seconds", type=duration, default="60s", show_default=True, help="Simulated time to record.")
+@click.option("--interval", type=duration, default="3s", show_default=True, help="Simulated time between two pages.")
+@click.option(
+    "-o", "--output", "folder", type=click.Path(path_type=Path), help="Folder.  [default: simulated-SCENARIO]"
+)
+@click.option("--seed", type=int, help="Draw other arrivals and lengths.")
+@click.option("--serve", "address", metavar="HOST:PORT", help="Serve the pages live instead, until Ctrl-C.")
+@click.option("--list", "listing", is_flag=True, help="List the scenarios.")
+def command(
+    *,
+    name: str | None,
+    seconds: float,
+    interval: float,
+    folder: Path | None,
+    seed: int | None,
+    address: str | None,
+    listing: bool,
+) -> None:
+    """Record or serve the metrics pages of a simulated vLLM.
+
+    \b
+    llmvitals simulate preemption --for 60s -o demo && llmvitals triage demo
+    llmvitals simulate queue --serve 127.0.0.1:8000
+    """
+    if listing:
+        for row in SCENARIOS:
+            click.echo(f"{row.name:<12} {row.title}")
+        return
+    if name is None:
+        raise click.UsageError("Name a scenario; --list shows them all.")
+    chosen = scenario(name)
+    if address is None:
+        _record(chosen, seconds, interval, folder or Path(f"simulated-{name}"), seed)
+    else:
+        _serve(chosen, address, seed)
+
+
+def pages(live: Live, seconds: float, interval: float) -> Iterator[tuple[RawPage, RawPage]]:
+    """The engine's and the GPU's page at 0, interval, 2 x interval, ... of simulated time up to ``seconds``."""
+    for turn in range(int(seconds / interval + 1e-9) + 1):
+        moment = live.origin + turn * interval
+        yield (
+            RawPage(moment, TOOK_SECONDS, 200, live.page_at(moment), ""),
+            RawPage(moment, TOOK_SECONDS, 200, live.gpu_page_at(moment), ""),
+        )
+
+
+def _record(chosen: Scenario, seconds: float, interval: float, folder: Path, seed: int | None) -> None:
+    live = chosen.live(origin=ORIGIN, seed=seed)
+    with Recorder(folder, TARGETS) as recorder:
+        for engine_page, gpu_page in pages(live, seconds, interval):
+            recorder.add(ENGINE, engine_page)
+            recorder.add(GPU, gpu_page)
+        count = recorder.pages
+    click.echo(f"{count} pages of {seconds:g} simulated seconds ({chosen.title}) in {folder}")
+    click.echo(f"next: llmvitals triage {folder}")
+
+
+def _serve(chosen: Scenario, address: str, seed: int | None) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise click.BadParameter(f"'{address}' is not HOST:PORT.", param_hint="--serve")
+    live = chosen.live(origin=time.time(), seed=seed)
+    with Served(live, host=host.strip("[]"), port=int(port)) as served:
+        click.echo(f"simulated vLLM ({chosen.title}): {served.url}/metrics and {served.gpu_url}; Ctrl-C ends it")
+        try:
+            served.wait()
+        except KeyboardInterrupt:
+            click.echo("ended")

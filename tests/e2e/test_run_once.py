@@ -1,0 +1,107 @@
+"""``llmvitals run --once``: the demo in seconds, real servers with the exit codes of a triage, bad input in one line."""
+
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+
+from llmvitals.cli.embedded import in_simulated_time, paced
+from llmvitals.cli.follow import verdicts
+from llmvitals.settings import Settings
+from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.scenarios import DEMO, scenario
+from llmvitals.simulator.serve import Served
+from llmvitals.simulator.workload import Lengths, Workload
+from support.command import llmvitals, one_clear_line
+
+POOL, PROMPT, OUTPUT = 16_384, 150, 400  # the demo's KV tokens, and the long answers' mean lengths
+
+
+def demo(blocks: int = 1024, prompt: int = PROMPT, output: int = OUTPUT, seats: int = 64):
+    chosen = scenario(DEMO)
+    chat, long = chosen.workload.streams
+    long = replace(long, prompt=Lengths(prompt, 0.1), output=Lengths(output, 0.1))
+    return replace(
+        chosen,
+        config=replace(chosen.config, blocks=blocks, max_num_seqs=seats),
+        workload=Workload((chat, long)),
+    )
+
+
+def verdict(chosen):
+    (found,) = verdicts(in_simulated_time(paced(Settings()), chosen))
+    return found
+
+
+def test_the_demo_names_preemption_with_the_seats_it_computed():
+    start = time.monotonic()
+    ran = llmvitals("run", "--once")
+    assert time.monotonic() - start < 20
+    assert (ran.code, ran.err) == (0, "")
+    assert "simulated vLLM, not your server" in ran.out
+    assert "preemption-thrash" in ran.out
+    # 16,384 tokens hold 16,384 / (150 + 400) = 29.8 requests at their longest.
+    assert "Set --max-num-seqs to 30." in ran.out
+
+
+def test_the_seats_follow_from_the_pool_and_the_lengths():
+    # The value is read off histogram buckets, so it is as exact as they are; 15 % is half of one.
+    for blocks, prompt in ((1024, 150), (768, 150), (1024, 300)):
+        found = verdict(demo(blocks=blocks, prompt=prompt))
+        assert found.leading.cause == "preemption-thrash"
+        assert found.leading.action.value == pytest.approx(blocks * 16 / (prompt + OUTPUT), rel=0.15)
+
+
+def test_with_a_big_pool_or_short_answers_nothing_thrashes():
+    assert verdict(demo(blocks=4096)).outcome == "healthy"
+    assert verdict(demo(output=100)).outcome == "healthy"
+
+
+def test_the_seats_it_names_end_the_thrash():
+    named = int(verdict(demo()).leading.action.value)
+    engine = Engine(demo(seats=named).config, demo().workload)
+    engine.advance(120.0)
+    assert engine.counters.preemptions == 0
+    assert sum(engine.counters.finished.values()) > 100
+
+
+@pytest.fixture
+def quick(tmp_path):
+    """Settings under which nine seconds are enough, so that no test waits for thirty."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("thresholds: {min_seconds: 6, min_pages: 3}\nexporter: {window_seconds: 12, timeout_seconds: 2}\n")
+    return file
+
+
+def test_real_servers_are_watched_and_answered_with_the_exit_code_of_the_worst(quick):
+    origin = time.time()
+
+    def hurried() -> float:
+        return origin + 30 + 2 * (time.time() - origin)  # from half a minute into the demo, twice as fast
+
+    bad, good = scenario(DEMO).live(origin=origin), scenario("healthy").live(origin=origin)
+    with Served(bad, clock=hurried) as ill, Served(good, clock=hurried) as well:
+        ran = llmvitals("run", "--once", "--engine", f"{ill.url},{well.url}", "--settings", quick)
+    assert ran.code == 1, ran
+    assert "simulated" not in ran.out
+    assert "preemption-thrash" in ran.out
+    assert ran.out.index("CAUSE") < ran.out.index("HEALTHY")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_bad_input_is_one_clear_line():
+    assert f"127.0.0.1:{(port := free_port())}" in one_clear_line(llmvitals("run", "--engine", f"127.0.0.1:{port}"))
+    assert "names no server" in one_clear_line(llmvitals("run", "--engine", " , "))
+    assert "is not a URL" in one_clear_line(llmvitals("run", "--once", "--engine", "http://"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"--port {port}: is in use" in one_clear_line(llmvitals("run", "--no-app", "--port", port))
+        assert f"--app-port {port}: is in use" in one_clear_line(llmvitals("run", "--app-port", port))
