@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import Bench, Measured, parse
+from bench import Bench, Measured, page, parse
 
-BENCHES: tuple[Bench, ...] = (parse.BENCH,)
+BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH)
 
 
 def table(rows: list[Measured]) -> str:
