@@ -104,7 +104,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_gpu_memory_utilization_setting", "ratio", E, "The engine's gpu_memory_utilization setting."),
     _c("llm_prefix_cache_query_tokens_total", "tokens", E, "Prompt tokens looked up in the prefix cache."),
     _c("llm_prefix_cache_hit_tokens_total", "tokens", E, "Prompt tokens found in the prefix cache."),
-    _g("llm_prefix_cache_hit_ratio_gauge", "ratio", E, "Hit ratio as the engine itself computes it (old engines only)."),
+    _g("llm_prefix_cache_reported_hit_ratio", "ratio", E, "Hit ratio as the engine itself computes it (old engines only)."),
     _c("llm_external_prefix_cache_query_tokens_total", "tokens", E, "Tokens looked up in an external KV store."),
     _c("llm_external_prefix_cache_hit_tokens_total", "tokens", E, "Tokens found in an external KV store."),
     _c("llm_multimodal_cache_queries_total", "", E, "Lookups in the multimodal input cache."),

@@ -63,7 +63,7 @@ CAUSES: tuple[CauseAlert, ...] = (
     CauseAlert("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "ttft_p95_seconds")),
     CauseAlert("unbounded-queue", TICKET, "3m", ("requests_waiting", "wait_ahead_seconds", "queue_age_seconds")),
     CauseAlert("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio")),
-    CauseAlert("unbounded-output", TICKET, "15m", ("open_max_tokens_count", "open_max_tokens_ratio")),
+    CauseAlert("unbounded-output", TICKET, "15m", ("open_max_tokens_requests", "open_max_tokens_ratio")),
 )
 
 

@@ -243,7 +243,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("generation_spread", "Output lengths, p99 over median", "", E, work.generation_spread, LOW),
     _d("generation_p90_tokens", "Output length, p90, at most", "tokens", E, work.generation_p90_tokens, Standing.UPPER),
     _d("open_max_tokens_ratio", "Requests without a max_tokens of their own", "ratio", E, work.open_max_tokens_ratio),
-    _d("open_max_tokens_count", "Requests without a max_tokens of their own", "", E, work.open_max_tokens_count),
+    _d("open_max_tokens_requests", "Requests without a max_tokens of their own", "", E, work.open_max_tokens_requests),
     _d(
         "wasted_decode_ratio",
         "Generated tokens that nobody received",

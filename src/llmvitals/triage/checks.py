@@ -321,7 +321,6 @@ CHECKS: tuple[Check, ...] = (
         ),
         when=(
             (
-                ANY_HARM,
                 NOT_QUEUED,
                 Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
                 Limit("residual_share_ratio", ">=", 0.4),
@@ -512,7 +511,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy("Set a server default and a cap per tenant.", "max_tokens", lambda _r, _s: 512.0),
         when=(
             (
-                Limit("open_max_tokens_count", ">=", 3),
+                Limit("open_max_tokens_requests", ">=", 3),
                 Limit("open_max_tokens_ratio", ">=", 0.02),
                 Limit("generation_spread", ">=", 2.5),
             ),

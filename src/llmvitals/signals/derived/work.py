@@ -127,7 +127,7 @@ def open_max_tokens_ratio(c: Context) -> Reading:
     return number(h.open_count / h.total) if h.total > 0 else no_traffic("finished requests")
 
 
-def open_max_tokens_count(c: Context) -> Reading:
+def open_max_tokens_requests(c: Context) -> Reading:
     """Finished requests whose max_tokens lies above the last finite bucket."""
     h = c.hist(ASKED)
     return missing(c, ASKED) if h is None else number(h.open_count)

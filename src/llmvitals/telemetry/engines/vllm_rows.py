@@ -217,7 +217,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "vllm:gpu_prefix_cache_hit_rate",
-        "llm_prefix_cache_hit_ratio_gauge",
+        "llm_prefix_cache_reported_hit_ratio",
         "0.5.5..0.9.0.1",
         nothing=-1.0,
     ),
