@@ -36,7 +36,7 @@ def draw(chart: Chart) -> alt.LayerChart | alt.FacetChart:
 def _limit(chart: Chart, y: alt.Y) -> list[alt.Chart]:
     if chart.bound is None:
         return []
-    value = {"v": chart.bound, "end": chart.breach_end, "text": f"limit {chart.bound_text}"}
+    value = {"v": chart.bound, "end": chart.breach_end, "text": chart.bound_text}
     base = alt.Chart(alt.InlineData(values=[value])).encode(y=y)
     label = base.mark_text(align="left", baseline="middle", dx=4, dy=-8 if chart.label_above else 9, color=LIMIT)
     layers = [

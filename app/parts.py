@@ -31,6 +31,7 @@ _SHEET = """
  --line:light-dark(#d9dee4,#3b424a); --soft:light-dark(#59636e,#a7b0ba); }
 /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
 .stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
+.stApp [data-testid="stExpander"] summary { color:inherit !important; }
 .stMainBlockContainer { padding-top:2.2rem; padding-bottom:4rem; max-width:1180px; }
 .lv, .lv * { box-sizing:border-box; }
 .lv { font-size:15px; line-height:1.45; overflow-wrap:anywhere; }
@@ -43,7 +44,7 @@ _SHEET = """
 .lv-verdict { border:1px solid var(--line); border-left:6px solid var(--t); background:var(--b);
  border-radius:8px; padding:16px 20px; }
 .lv-verdict h1 { font-size:27px; line-height:1.2; margin:4px 0 6px; padding:0; font-weight:700; }
-.lv-verdict p { font-size:17px; margin:0; max-width:75ch; }
+.lv-verdict p { font-size:17px; margin:0; text-wrap:pretty; }
 .lv-meta { color:var(--soft); font-size:13px; margin-top:10px; display:flex; flex-wrap:wrap; gap:2px 18px; }
 .lv-meter { display:inline-block; width:72px; height:7px; border-radius:4px; background:var(--line);
  vertical-align:middle; margin:0 6px; overflow:hidden; }
@@ -55,7 +56,7 @@ _SHEET = """
 .lv-action code, .lv-set { font-size:19px; font-weight:650; padding:4px 10px; border-radius:6px; width:fit-content;
  max-width:100%; background:var(--quiet-bg); color:inherit; font-family:"Source Code Pro",monospace; }
 .lv-note { color:var(--soft); font-size:13.5px; }
-.lv-ev { display:grid; grid-template-columns:1fr auto; gap:0 10px; align-items:baseline; align-content:start;
+.lv-ev { display:grid; grid-template-columns:minmax(0,1fr) auto; gap:0 10px; align-items:baseline; align-content:start;
  min-height:70px; }
 .lv-ev b { font-weight:600; } .lv-ev .v { font-size:20px; font-weight:700; white-space:nowrap; }
 .lv-ev .w { grid-column:1/-1; color:var(--soft); font-size:13px; }
@@ -79,12 +80,13 @@ _SHEET = """
 .lv-stale { opacity:.62; }
 .st-key-walk [data-testid="stVerticalBlock"], .st-key-walk { gap:.35rem; }
 .st-key-walk [data-testid="stExpander"] details { border:0; }
-.st-key-walk [data-testid="stExpander"] summary { padding:0 0 6px; min-height:0; font-size:13px; color:var(--soft); }
+.st-key-walk [data-testid="stExpander"] summary { padding:0 0 6px; min-height:0; font-size:13px; color:var(--soft) !important; }
 .stMarkdown h2 { font-size:18px; padding:8px 0 2px; } .stMarkdown h3 { font-size:16px; }
 @media (max-width:640px) {
  .lv-ev { min-height:0; }
  /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
 .stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
+.stApp [data-testid="stExpander"] summary { color:inherit !important; }
 .stMainBlockContainer { padding:4.2rem 12px 3rem; }
  .lv-verdict, .lv-action { padding:12px 14px; } .lv-verdict h1 { font-size:23px; } .lv-verdict p { font-size:16px; }
  .lv-check { grid-template-columns:1fr auto; } .lv-check .n { grid-row:1; font-weight:600; }
@@ -156,7 +158,7 @@ def action(card: Card, *, stale: bool = False) -> str:
 
 def evidence(row: Row) -> str:
     """The head of a small chart: title, value, limit, and whether it holds."""
-    limit = f"limit {escape(row.limit)}" if row.limit else ""
+    limit = f"{'limit' if row.badge.word else 'line at'} {escape(row.limit)}" if row.limit else ""
     said = " · ".join(part for part in (tag(row.badge), limit, escape(row.note)) if part)
     return (
         f'<div class="lv lv-ev" data-signal="{escape(row.signal)}"><b>{escape(row.title)}</b>'

@@ -145,9 +145,9 @@ def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
     st.html(parts.heading("Vital signs"))
     grid(vital_charts(answer.verdict, answer.traces), "vital")
     show_contributing(view)
+    show_steps(view)
     st.html(parts.heading("What this cannot see"))
     st.html(parts.blind(view.blind) if view.blind else parts.line(NOTICES["nothing-blind"], ""))
-    show_steps(view)
 
 
 def grid(drawn: tuple[Chart, ...], name: str) -> None:

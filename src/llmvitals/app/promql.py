@@ -32,7 +32,10 @@ def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, s
     end = time.time() if at is None else at
     seconds = settings.exporter.window_seconds
     found = _windows(source.url, "", end, seconds)
-    judged = {key: diagnose(window, settings) for key, window in found.items()}
+    judged = {
+        key: diagnose(window, settings, scope=dict(zip(("instance", "model"), key, strict=True)))
+        for key, window in found.items()
+    }
     chosen = next((key for key in judged if _matches(key, scope)), None)
     if chosen is None:
         raise PageError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmvitals.signals.catalogue import BY_ID
-from llmvitals.triage.history import VITALS, Trace
+from llmvitals.triage.history import VITALS, Trace, Vital
 from llmvitals.triage.units import scale, with_unit
 from llmvitals.triage.verdict import Evidence, Verdict
 from llmvitals.triage.view import Row, row, vital_row
@@ -20,11 +20,11 @@ _SHORT = 3  # characters of a unit that fit beside a tick; the number in the hea
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``points``: (milliseconds since 1970, value in ``unit``), None where the number was absent.
+    """``points``: (milliseconds since 1970, value in ``unit``), None where the number was absent; empty without any number.
 
-    ``tick_unit``: what is written behind a tick. ``bound`` is the limit in ``unit``, None where the condition has no number; from there to ``breach_end`` it holds
-    (None where the direction is not known). ``low``, ``high``: the axis' ends; ``label_above``: there is room for
-    the limit's label above its line; ``moves``: there is a line to draw.
+    ``tick_unit`` is written behind a tick. ``bound`` is the limit in ``unit``, None where the condition has no number;
+    from there to ``breach_end`` it holds (None where the direction is not known). ``low``, ``high``: the axis' ends.
+    ``label_above``: there is room for the limit's label above its line. ``moves``: there is a line to draw.
     """
 
     row: Row
@@ -43,8 +43,10 @@ class Chart:
 def leading_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
     """What speaks for the leading cause, one chart per signal, in the order of the check."""
     evidence = verdict.leading.evidence if verdict.leading else ()
-    once = {e.signal: e for e in reversed(evidence)}
-    return tuple(_chart(row(e), e, traces.get(e.signal), verdict) for e in evidence if once[e.signal] is e)
+    once: dict[str, Evidence] = {}
+    for e in evidence:
+        once.setdefault(e.signal, e)
+    return tuple(_chart(row(e), e, traces.get(e.signal), verdict) for e in once.values())
 
 
 def vital_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
@@ -54,23 +56,23 @@ def vital_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, 
     for vital in VITALS:
         trace = traces.get(vital.signal)
         if trace is not None and vital.signal not in shown:
-            evidence = _vital(vital.signal, trace)
+            evidence = _vital(vital, trace)
             found.append(_chart(vital_row(evidence), evidence, trace, verdict))
     return tuple(found)
 
 
-def _vital(signal: str, trace: Trace) -> Evidence:
-    known = BY_ID.get(signal)
-    title, unit = (known.title, known.unit) if known else (signal, "")
+def _vital(vital: Vital, trace: Trace) -> Evidence:
+    title, unit = BY_ID[vital.signal].title, BY_ID[vital.signal].unit
     value = trace.values[-1] if trace.values else None
-    limit = "" if trace.bound is None else f"> {with_unit(trace.bound, unit)}"
-    holds = None if value is None or trace.bound is None else value > trace.bound
+    judged = vital.promised and trace.bound is not None
+    limit = f"> {trace.bound:g}" if judged else ""
+    holds = value > trace.bound if judged and value is not None and trace.bound is not None else None
     gap = "" if value is not None else "no number in the newest window"
-    return Evidence(signal, title, value, unit, limit, holds, gap, bound=trace.bound)
+    return Evidence(vital.signal, title, value, unit, limit, holds, gap, bound=trace.bound)
 
 
 def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Verdict) -> Chart:
-    times, values = (trace.times, trace.values) if trace and trace.times else _newest(evidence, verdict.window)
+    times, values = _points(evidence, trace, verdict.window)
     known = [v for v in (*values, evidence.bound) if v is not None and math.isfinite(v)]
     shown = scale(evidence.unit, max(map(abs, known), default=0.0))
     low = min(known, default=0.0) * shown.factor * ROOM
@@ -86,7 +88,7 @@ def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Ver
         tick_unit=f" {shown.unit}" if 0 < len(shown.unit) <= _SHORT else "",
         points=tuple((t * 1000.0, _scaled(v, shown.factor)) for t, v in zip(times, values, strict=True)),
         bound=bound,
-        bound_text="" if evidence.bound is None else with_unit(evidence.bound, evidence.unit),
+        bound_text=_bound_text(evidence),
         breach_end=None if bound is None else ends.get(evidence.limit[:1]),
         low=low,
         high=high,
@@ -95,11 +97,23 @@ def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Ver
     )
 
 
-def _newest(evidence: Evidence, window: Mapping[str, object]) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+def _points(
+    evidence: Evidence, trace: Trace | None, window: Mapping[str, object]
+) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+    """The line, or the newest number alone where the source keeps no line of the signal."""
+    if trace is not None and any(value is not None for value in trace.values):
+        return trace.times, trace.values
     end = window.get("end")
     if evidence.value is None or not isinstance(end, (int, float)):
         return (), ()
     return (float(end),), (evidence.value,)
+
+
+def _bound_text(evidence: Evidence) -> str:
+    if evidence.bound is None:
+        return ""
+    text = with_unit(evidence.bound, evidence.unit)
+    return f"limit {text}" if evidence.limit else text
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

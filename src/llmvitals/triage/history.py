@@ -21,15 +21,19 @@ Bound = Callable[[Settings], float]
 
 @dataclass(frozen=True, slots=True)
 class Vital:
-    """A signal that is drawn whatever the verdict; ``bound``: the line in it, None where it has none."""
+    """A signal that is drawn whatever the verdict; ``bound``: the line in it, None where it has none.
+
+    ``promised``: the line was promised to users, so that a number beyond it is a breach; any other line is for the eye.
+    """
 
     signal: str
     bound: Bound | None = None
+    promised: bool = False
 
 
 VITALS: tuple[Vital, ...] = (
-    Vital("ttft_p95_seconds", lambda s: s.slo.ttft_seconds),
-    Vital("tpot_p95_seconds", lambda s: s.slo.tpot_seconds),
+    Vital("ttft_p95_seconds", lambda s: s.slo.ttft_seconds, promised=True),
+    Vital("tpot_p95_seconds", lambda s: s.slo.tpot_seconds, promised=True),
     Vital("requests_waiting"),
     Vital("requests_running"),
     Vital("kv_usage_ratio", lambda s: s.thresholds.kv_lines[0]),

@@ -42,6 +42,9 @@ _BY_SIZE: dict[str, tuple[tuple[float, Scale], ...]] = {
     "hertz": ((1e9, Scale(1e-9, "GHz")), (0.0, Scale(1e-6, "MHz"))),
 }
 
+_TINY = 1e-4
+"""Below this a number is written with its power of ten: its zeros could not be counted by eye."""
+
 
 def scale(unit: str, largest: float) -> Scale:
     """The display unit for base unit ``unit`` where the largest number shown is ``largest`` (same base unit)."""
@@ -53,11 +56,13 @@ def scale(unit: str, largest: float) -> Scale:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, whole numbers whole, thousands set apart."""
+    """Three significant digits, whole numbers whole, thousands set apart; a power of ten for what is tiny."""
     if not math.isfinite(value):
         return "unbounded" if value > 0 else "not a number"
     if value == 0:
         return "0"
+    if abs(value) < _TINY:
+        return f"{value:.0e}"
     if abs(value) >= 1000 or value == int(value):
         return f"{value:,.0f}"
     places = max(0, 2 - math.floor(math.log10(abs(value))))

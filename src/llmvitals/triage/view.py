@@ -202,16 +202,17 @@ def limit_text(evidence: Evidence) -> str:
 
 
 def vital_row(evidence: Evidence) -> Row:
-    """A vital sign as shown: within its limit or over it; without a limit it is judged by no one."""
-    badge = _NO_LIMIT if evidence.value is not None and not evidence.limit else _WITHIN[evidence.holds]
+    """A vital sign as shown: within its limit or over it. Where nothing was promised a number stands without a badge."""
+    badge = _WITHIN[evidence.holds] if evidence.value is None or evidence.limit else _NO_LIMIT
     return replace(row(evidence), badge=badge, limit=limit_text(evidence).removeprefix("> "))
 
 
 def setting_line(action: Action) -> str:
-    """``max_num_seqs = 4``; without a value the setting's name alone."""
+    """``max_num_seqs = 4``, or ``--max-num-seqs 4`` for a flag; without a value the setting's name alone."""
     if not action.setting or action.value is None:
         return action.setting
-    return f"{action.setting} = {action.value:.10g}"
+    between = " " if action.setting.startswith("--") else " = "
+    return f"{action.setting}{between}{action.value:.10g}"
 
 
 def trust(confidence: float) -> str:

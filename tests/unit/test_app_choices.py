@@ -1,0 +1,84 @@
+"""What a person or a link may choose; a wrong choice is one clear line."""
+
+import pytest
+
+from llmvitals.app import choices
+from llmvitals.app.runbook import runbook
+from llmvitals.errors import SettingsError
+from llmvitals.settings import Settings, Source
+
+TWO = Settings(sources=(Source(name="a", url="http://a"), Source(name="b", url="http://b")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "path"),
+    [
+        (["app.py", "--settings", "x.yaml"], {"LLMVITALS_SETTINGS": "y.yaml"}, "x.yaml"),
+        (["app.py", "--settings=x.yaml"], {}, "x.yaml"),
+        (["app.py"], {"LLMVITALS_SETTINGS": "y.yaml"}, "y.yaml"),
+        (["app.py", "--settings"], {}, None),
+        (["app.py"], {"LLMVITALS_SETTINGS": ""}, None),
+    ],
+)
+def test_the_settings_file(arguments, environment, path):
+    assert choices.settings_path(arguments, environment) == path
+
+
+@pytest.mark.parametrize(
+    ("address", "own"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("app.example", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_loopback_is_this_machine_alone(address, own):
+    assert choices.is_loopback(address) is own
+
+
+def test_a_source_goes_by_its_name():
+    assert choices.named(TWO, "b").url == "http://b"
+    assert choices.named(TWO, "").url == "http://a"
+    assert choices.named(TWO, "c") is None
+    assert choices.named(Settings(), "") is None
+
+
+@pytest.mark.parametrize("url", ["", "host:9464", "file:///etc/passwd", "ftp://x/", "http://"])
+def test_only_an_http_url_is_a_source(url):
+    with pytest.raises(SettingsError, match="is not a URL"):
+        choices.entered(url, "exporter")
+
+
+@pytest.mark.parametrize(
+    ("text", "t"),
+    [
+        ("", None),
+        (" now ", None),
+        ("1700000000", 1_700_000_000.0),
+        ("2023-11-14 22:13:20", 1_700_000_000.0),
+        ("2023-11-14 22:13:20 UTC", 1_700_000_000.0),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000.0),
+    ],
+)
+def test_a_moment(text, t):
+    assert choices.moment(text) == t
+
+
+def test_what_is_no_moment_is_refused_with_the_way_to_write_it():
+    with pytest.raises(SettingsError, match="Write 'now', or UTC as"):
+        choices.moment("yesterday")
+
+
+def test_a_runbook_is_found_by_its_cause_and_nothing_else_is():
+    assert "## Mitigation" in runbook("preemption-thrash")
+    assert not runbook("preemption-thrash").startswith("# ")
+    assert ".md)" not in runbook("preemption-thrash")
+    for other in ("../README", "no-such-cause", "/etc/passwd", "a/b", ""):
+        assert runbook(other) is None

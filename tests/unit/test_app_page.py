@@ -1,0 +1,108 @@
+"""The page's script in Streamlit's own test harness: every state, without a browser."""
+
+import json
+import sys
+
+import pytest
+import yaml
+from streamlit.testing.v1 import AppTest
+
+from llmvitals.data import folder
+from support.fake_exporter import SENTENCES, FakeExporter, document
+
+
+@pytest.fixture
+def exporter():
+    """A loopback exporter with made documents."""
+    fake = FakeExporter()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Run the page on settings; gives the run and all HTML that it wrote."""
+    monkeypatch.syspath_prepend(str(folder("app")))
+
+    def run(settings, **query):
+        path = tmp_path / "settings.yaml"
+        path.write_text(settings if isinstance(settings, str) else yaml.safe_dump(settings))
+        monkeypatch.setenv("LLMVITALS_SETTINGS", str(path))
+        monkeypatch.setattr(sys, "argv", ["streamlit_app.py"])
+        app = AppTest.from_file(str(folder("app") / "triage_page.py"), default_timeout=30)
+        for key, value in query.items():
+            app.query_params[key] = value
+        app.run()
+        assert not app.exception
+        return app, "\n".join(block.proto.body for block in app.get("html"))
+
+    yield run
+    for name in ("parts", "charts"):
+        sys.modules.pop(name, None)
+
+
+def sources(*urls):
+    """Settings with these exporters, named s0, s1, ..."""
+    return {"sources": [{"name": f"s{i}", "url": url} for i, url in enumerate(urls)]}
+
+
+@pytest.mark.parametrize("verdict", list(SENTENCES))
+def test_every_verdict_is_shown_with_its_sentence(page, exporter, verdict):
+    exporter.verdict = verdict
+    _, html = page(sources(exporter.url))
+    assert SENTENCES[verdict] in html
+    assert ("What to change" in html) == (verdict == "cause")
+    assert [html.count(f'data-step="{n}"') for n in range(8)] == [1] * 8
+
+
+def test_without_a_source_it_says_so(page):
+    _, html = page({})
+    assert "No source configured" in html
+    assert "data-verdict" not in html
+
+
+def test_settings_that_are_not_valid_are_one_clear_line(page):
+    _, html = page("sourcs: []\n")
+    assert "unknown key &#x27;sourcs&#x27;" in html
+    assert "Did you mean &#x27;sources&#x27;?" in html
+
+
+def test_an_unreachable_source_is_one_clear_line(page, exporter):
+    exporter.close()
+    _, html = page(sources(exporter.url))
+    assert "Source unreachable" in html
+    assert "nothing answers there" in html
+    assert "data-verdict" not in html
+
+
+def test_a_link_chooses_source_and_scope(page, exporter):
+    app, html = page(sources("http://127.0.0.1:9", exporter.url), source="s1", instance="vllm-1", model="llama-3-8b")
+    assert app.selectbox[0].value == "s1"
+    assert SENTENCES["healthy"] in html
+
+
+def test_an_unknown_source_in_a_link_is_said(page, exporter):
+    _, html = page(sources(exporter.url), source="gone")
+    assert "There is no source &#x27;gone&#x27;" in html
+    assert SENTENCES["cause"] in html
+
+
+def test_the_page_listens_on_every_interface_so_no_url_may_be_typed_in(page, exporter):
+    app, _ = page(sources(exporter.url))
+    assert not [field for field in app.text_input if field.label == "URL"]
+
+
+def test_words_from_outside_are_never_markup(page, exporter):
+    made = json.loads(json.dumps(document()).replace("126 preemptions", "<img src=x onerror=alert(1)>"))
+    exporter.answers["/triage"] = made
+    _, html = page(sources(exporter.url))
+    assert "<img" not in html
+    assert "&lt;img src=x" in html
+
+
+def test_the_steps_are_in_order_and_nothing_without_data_is_green(page, exporter):
+    exporter.verdict = "no-traffic"
+    _, html = page(sources(exporter.url))
+    places = [html.index(f'data-step="{n}"') for n in range(8)]
+    assert places == sorted(places)
+    assert "lv-tag lv-good" not in "".join(html[places[0] :].splitlines())
