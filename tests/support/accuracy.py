@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.recordings import Request, clients, only_scope, quantile
-
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived import queue, user, work
 from llmvitals.signals.measure import Hist
+from support.recordings import Request, clients, only_scope, quantile
 
 AGE_SLACK = 0.35
 """Seconds by which an age may exceed the truth: clocks of client, page and scrape differ by so much on one machine."""
