@@ -11,6 +11,7 @@ from llmvitals.exporters.judge import Scoped
 LINKS = (
     ("/metrics", "canonical families, derived gauges, verdict series, own metrics"),
     ("/triage", "the verdict with its evidence, as JSON"),
+    ("/history", "how the vital signs moved, as JSON"),
     ("/healthz", "whether cycles finish"),
     ("/readyz", "whether the first cycle is finished"),
 )
