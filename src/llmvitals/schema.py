@@ -68,7 +68,7 @@ FAMILIES: tuple[Family, ...] = (
     _h("llm_request_e2e_seconds", "seconds", U, "Arrival to last token of a finished request."),
     _c("llm_requests_finished_total", "", U, "Finished sequences by the engine's own reason.", "reason"),
     _c("llm_requests_corrupted_total", "", U, "Requests whose output held NaN logits."),
-    _c("llm_http_requests_total", "", U, "Answered HTTP requests of the API server by status class.", "status", "handler"),
+    _c("llm_http_requests_total", "", U, "HTTP requests answered by the API server.", "status", "handler"),
     # -- queue and admission --------------------------------------------------------------------------------------
     _h("llm_request_queue_seconds", "seconds", Q, "Arrival at the engine to first scheduling, of finished requests."),
     _g("llm_requests_running", "", Q, "Requests in the running batch."),
@@ -104,7 +104,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_gpu_memory_utilization_setting", "ratio", E, "The engine's gpu_memory_utilization setting."),
     _c("llm_prefix_cache_query_tokens_total", "tokens", E, "Prompt tokens looked up in the prefix cache."),
     _c("llm_prefix_cache_hit_tokens_total", "tokens", E, "Prompt tokens found in the prefix cache."),
-    _g("llm_prefix_cache_reported_hit_ratio", "ratio", E, "Hit ratio as the engine itself computes it (old engines only)."),
+    _g("llm_prefix_cache_reported_hit_ratio", "ratio", E, "Hit ratio as old engines compute it themselves."),
     _c("llm_external_prefix_cache_query_tokens_total", "tokens", E, "Tokens looked up in an external KV store."),
     _c("llm_external_prefix_cache_hit_tokens_total", "tokens", E, "Tokens found in an external KV store."),
     _c("llm_multimodal_cache_queries_total", "", E, "Lookups in the multimodal input cache."),
@@ -134,11 +134,11 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_process_open_fds", "", E, "Open file descriptors of the API server process."),
     _g("llm_process_max_fds", "", E, "File descriptor limit of the API server process."),
     # -- GPU (joined to the engine; `gpu` is the UUID, `index` its number, `join` how the match was made) --
-    _g("llm_gpu_engine_active_ratio", "ratio", E, "Share of time in which the graphics or compute engine was active.", "gpu", "index", "join"),
+    _g("llm_gpu_engine_active_ratio", "ratio", E, "Time share of an active engine.", "gpu", "index", "join"),
     _g("llm_gpu_sm_active_ratio", "ratio", E, "Share of SM cycles with a resident warp.", "gpu", "index", "join"),
-    _g("llm_gpu_tensor_active_ratio", "ratio", E, "Share of cycles in which the tensor pipe was active.", "gpu", "index", "join"),
-    _g("llm_gpu_dram_active_ratio", "ratio", E, "Share of cycles in which device memory moved data.", "gpu", "index", "join"),
-    _g("llm_gpu_busy_ratio", "ratio", E, "Share of time in which any kernel was resident (plain utilisation).", "gpu", "index", "join"),
+    _g("llm_gpu_tensor_active_ratio", "ratio", E, "Cycles with an active tensor pipe.", "gpu", "index", "join"),
+    _g("llm_gpu_dram_active_ratio", "ratio", E, "Cycles in which memory moved data.", "gpu", "index", "join"),
+    _g("llm_gpu_busy_ratio", "ratio", E, "Time share with any kernel (utilisation).", "gpu", "index", "join"),
     _g("llm_gpu_memory_used_bytes", "bytes", E, "Framebuffer in use.", "gpu", "index", "join"),
     _g("llm_gpu_memory_free_bytes", "bytes", E, "Framebuffer free.", "gpu", "index", "join"),
     _g("llm_gpu_memory_reserved_bytes", "bytes", E, "Framebuffer reserved by the driver.", "gpu", "index", "join"),
@@ -150,7 +150,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
     _g("llm_target_status", "", M, "HTTP status of the target's answer; 0 when there was none."),
     _g("llm_target_info", "", M, "1; the labels say which engine and version range the page speaks.", "version"),
-    _g("llm_family_gap", "", M, "1 for each canonical family this target cannot give, with the reason.", "family", "gap", "reason"),
+    _g("llm_family_gap", "", M, "1 for each family the target cannot give, and why.", "family", "gap", "reason"),
 )
 
 BY_NAME: dict[str, Family] = {family.name: family for family in FAMILIES}

@@ -20,7 +20,7 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of all settings: immutable, keyword only, unknown keys refused."""
 
 
-class Slo(Struct):
+class Slo(Struct, frozen=True):
     """What users were promised. Defaults: catalogue of causes, section "Terms"."""
 
     ttft_seconds: float = 2.0
@@ -28,7 +28,7 @@ class Slo(Struct):
     objective: float = 0.95  # share of requests that must meet each threshold
 
 
-class Thresholds(Struct):
+class Thresholds(Struct, frozen=True):
     """Numbers that checks compare with. Sources: the catalogue, or a fit on recordings of a real vLLM (marked "fit")."""
 
     kv_lines: tuple[float, float] = (0.90, 0.95)  # lines on panels only; no check decides by them
@@ -45,7 +45,7 @@ class Thresholds(Struct):
     min_seconds: float = 20.0
 
 
-class Target(Struct):
+class Target(Struct, frozen=True):
     """Something to scrape. ``kind``: engine kind or ``auto``; ``gpus``: UUIDs or indices joined by configuration."""
 
     url: str
@@ -56,7 +56,7 @@ class Target(Struct):
     labels: dict[str, str] = {}
 
 
-class Source(Struct):
+class Source(Struct, frozen=True):
     """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint."""
 
     name: str
@@ -64,7 +64,7 @@ class Source(Struct):
     kind: str = "exporter"  # exporter | prometheus
 
 
-class Exporter(Struct):
+class Exporter(Struct, frozen=True):
     """The exporter's own limits."""
 
     listen: str = "127.0.0.1:9464"
@@ -77,13 +77,13 @@ class Exporter(Struct):
     max_label_length: int = 4096
 
 
-class Alerts(Struct):
+class Alerts(Struct, frozen=True):
     """Where the alerts point to."""
 
     runbook_base: str = "https://llmvitals.readthedocs.io/runbooks"  # folder of the pages <cause>.md
 
 
-class Settings(Struct):
+class Settings(Struct, frozen=True):
     """The whole file."""
 
     targets: tuple[Target, ...] = ()
