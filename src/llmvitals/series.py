@@ -37,7 +37,8 @@ class Snapshot:
     """One target at one moment.
 
     ``t``: unix seconds at which the page had arrived (what it says may be older by up to its answer time). ``samples``:
-    canonical series to value. A failed scrape is a snapshot too: it holds ``llm_target_up`` 0 and little else. ``detail``: a sentence for people when it failed.
+    canonical series to value. A failed scrape is a snapshot too: it holds ``llm_target_up`` 0 and little else.
+    ``detail``: a sentence for people when it failed.
     """
 
     t: float
