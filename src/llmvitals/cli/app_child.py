@@ -63,13 +63,13 @@ def installed() -> bool:
 
 
 @contextmanager
-def app_child(settings: Settings, exporter_url: str, *, port: int) -> Iterator[AppChild]:
-    """The app on loopback, with the exporter as its first source; it is gone when the context closes.
+def app_child(settings: Settings, exporter_url: str, *, name: str, port: int) -> Iterator[AppChild]:
+    """The app on loopback, with the exporter as its first source, called ``name``; gone when the context closes.
 
     It gets a session of its own, so that Ctrl-C in the terminal reaches only the parent, which ends it in order.
     """
     script = data.folder("app") / "streamlit_app.py"
-    sources = (Source(name="this run", url=exporter_url, kind="exporter"), *settings.sources)
+    sources = (Source(name=name, url=exporter_url, kind="exporter"), *settings.sources)
     with TemporaryDirectory(prefix="llmvitals-") as folder:
         file = Path(folder) / "settings.yaml"
         file.write_text(yaml.safe_dump(msgspec.to_builtins(structs.replace(settings, sources=sources))), "utf-8")

@@ -107,7 +107,8 @@ def _watch(
         if demo is not None:
             demo.recall_into(exporter)
         stack.enter_context(exporter)
-        app = stack.enter_context(app_child(settings, exporter.url, port=page)) if with_app else None
+        name = embedded.NOTICE if simulated else "this run"
+        app = stack.enter_context(app_child(settings, exporter.url, name=name, port=page)) if with_app else None
         if not no_app and app is None:
             err().print(NO_APP, soft_wrap=True, markup=False)
         follow(lambda: exporter.newest, heard, out(), lambda: _head(settings, exporter, app, simulated))
