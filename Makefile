@@ -35,10 +35,11 @@ types: env-test ## mypy --strict
 contract: env-test ## imports run down the floors only
 	PYTHONPATH=src $(TEST)/lint-imports
 
-generate: env-run ## write dashboards/ and alerts/ anew
+generate: env-run ## write dashboards/, alerts/, the support matrix and the README's verdict anew
 	$(RUN)/llmvitals generate
+	$(RUN)/python tools/readme.py
 
-check-generated: env-run ## fail when dashboards/ or alerts/ are not what the code makes
+check-generated: env-run ## fail when a generated file is not what the code makes
 	$(RUN)/llmvitals generate --check
 
 wheel: env-test ## build the wheel into dist/

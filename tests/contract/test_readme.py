@@ -32,7 +32,7 @@ def test_the_verdict_shown_is_what_the_command_prints() -> None:
     command = [sys.executable, "-m", "llmvitals", *shown["arguments"].split()]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     lines = [line.rstrip() for line in printed.splitlines()]
-    assert shown["output"].splitlines() == lines[: len(shown["output"].splitlines())]
+    assert shown["output"].splitlines() == lines[: len(shown["output"].splitlines())], "make generate renews it"
 
 
 def test_every_make_target_it_names_exists() -> None:
