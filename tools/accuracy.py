@@ -50,7 +50,8 @@ def table(folder: Path) -> str:
     """The Markdown table."""
     head = (
         "| recording | front end stalled | client quantiles in the bucket or its neighbour | aborts: seen / true "
-        "| preempted waiting: pages equal | queue age: pages, most above the truth, mean share of it | goodput: low, clients, high |\n"
+        "| preempted waiting: pages equal | queue age: pages, most above the truth, mean share of it "
+        "| goodput: low, clients, high |\n"
         "|---|---|---|---|---|---|---|"
     )
     rows = [found for name in EXPECTED if (found := accuracy(folder / name)) is not None]

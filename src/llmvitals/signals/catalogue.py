@@ -1,6 +1,6 @@
 """The named signals: one row each. ``expr`` compiles to PromQL and is evaluated in memory; ``derive`` computes what
-the algebra
-cannot say. The id is the panel's, the evidence's, the gauge's (``llm_<id>``) and the rule's (``llm:<id>:<window>``) name.
+the algebra cannot say. The id is the panel's, the evidence's, the gauge's (``llm_<id>``) and the rule's
+(``llm:<id>:<window>``) name.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ SIGNALS: tuple[Signal, ...] = (
         OverTime(Stat.MAX, "llm_kv_usage_ratio", agg=Agg.MAX),
         LOW,
     ),
-    _d("kv_usage_high_ratio", "KV usage that is reached (p90 or Little's law)", "ratio", E, kv.usage_high_ratio, SEEN),
+    _d("kv_usage_high_ratio", "KV usage that is reached", "ratio", E, kv.usage_high_ratio, SEEN),
     _d("kv_free_low_ratio", "KV that stays free", "ratio", E, kv.free_low_ratio, SEEN),
     _d("kv_need_ratio", "KV that one waiting request needs", "ratio", E, kv.need_ratio, SEEN),
     _d("kv_room_ratio", "KV left beyond what the next request needs", "ratio", E, kv.room_ratio, SEEN),

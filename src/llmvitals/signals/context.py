@@ -1,8 +1,7 @@
 """Everything that derived signals share about one window, measured once and remembered.
 
 ``good`` holds the pages that answered; ``live`` those since the last restart of the process, where absolute counters
-can be
-compared with each other. Formulas and their failure modes: docs/accuracy.md.
+can be compared with each other. Formulas and their failure modes: docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -147,8 +146,7 @@ class Context:
         """Requests that clients gave up on, so far, by page: answered 2xx, but neither finished nor rejected.
 
         An aborted request moves no counter of the engine; the HTTP layer counts it when its answer ends. None where
-        one of
-        the three is missing. Off by a few at a page's edge, since the two layers are not read atomically.
+        one of the three is missing. Off by a few at a page's edge, since the two layers are not read atomically.
         """
         clock = self.clock
         ok = line(self.live, "llm_http_requests_total", {"status": "2xx"})

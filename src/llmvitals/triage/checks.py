@@ -1,8 +1,8 @@
 """The ordered table of checks: every cause, the conditions under which it is named, and the setting to change.
 
 Conditions were fitted on recordings of a real vLLM under known load; docs/accuracy.md says how far to trust them.
-Numbers
-that an operator may want to move are in ``settings.Thresholds``; those written here belong to the shape of a check.
+Numbers that an operator may want to move are in ``settings.Thresholds``; those written here belong to the shape of a
+check.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"
         ),
+        cites=("stalled_seconds", "dead_tail_pages", "silent_failures"),
         when=(
             (Limit("dead_tail_pages", ">=", 3),),
             (Limit("silent_failures", ">=", 10), Limit("error_ratio", ">=", 0.5)),
@@ -111,6 +112,7 @@ CHECKS: tuple[Check, ...] = (
             "It passed: warm a replica up before it is ready, keep one warm, and scale on queue wait, not on GPU percent.",
             "startupProbe",
         ),
+        cites=("uptime_seconds", "frontend_residual_seconds"),
         when=(
             (
                 TTFT_HARM,
@@ -132,6 +134,7 @@ CHECKS: tuple[Check, ...] = (
             "the longest generation.",
             "terminationGracePeriodSeconds",
         ),
+        cites=("restarts", "failed_scrape_ratio"),
         when=(
             (Limit("restarts", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
             (Limit("restarts", ">=", 1), ANY_HARM),
@@ -149,6 +152,7 @@ CHECKS: tuple[Check, ...] = (
             "Raise max_loras to the number of adapters that are busy at once, or give each adapter its own pool.",
             "--max-loras",
         ),
+        cites=("lora_slots", "queue_mean_seconds"),
         when=(
             (Limit("adapters_short_ratio", ">=", 0.2), Limit("deferred_share_ratio", ">=", 0.5), ANY_HARM),
             (
@@ -166,6 +170,7 @@ CHECKS: tuple[Check, ...] = (
         "Requests wait for their grammar to compile",
         "backpressure article, bottleneck 17",
         Remedy("Warm known schemas up, limit their size and number, reuse identical ones.", "structured outputs"),
+        cites=("deferred_share_ratio", "queue_mean_seconds"),
         when=((TTFT_HARM, Limit("deferred_share_ratio", ">=", 0.5), Limit("waiting_share_ratio", ">=", 0.3), KV_FREE),),
         explains=("prefill-bound", "unbounded-queue", "batch-too-small", "head-of-line-blocking", "prefix-cache-miss"),
         confidence=0.7,
@@ -182,6 +187,7 @@ CHECKS: tuple[Check, ...] = (
             "--max-num-seqs",
             _signal("seats_full"),
         ),
+        cites=("preemptions_per_minute", "preemptions_per_completion"),
         when=(
             (
                 Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
@@ -212,6 +218,7 @@ CHECKS: tuple[Check, ...] = (
             "--block-size",
             lambda _r, _s: 16.0,
         ),
+        cites=("kv_fill_ratio",),
         when=((TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_fill_ratio", "<", 0.4), Limit("kv_free_low_ratio", "<=", 0.1)),),
         explains=("kv-cache-saturation", "unbounded-queue", "prefill-bound"),
         confidence=0.6,
@@ -226,6 +233,7 @@ CHECKS: tuple[Check, ...] = (
             "--max-num-seqs",
             _signal("seats"),
         ),
+        cites=("kv_usage_high_ratio", "waiting_last"),
         when=(
             (TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),
             (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor")),
@@ -240,6 +248,7 @@ CHECKS: tuple[Check, ...] = (
         "The longest accepted context is out of proportion to the pool",
         "batching mistakes, mistake 4",
         Remedy("Cut max_model_len to what traffic uses.", "--max-model-len", _model_len),
+        cites=("contexts_in_pool", "context_slack_ratio"),
         when=((ANY_HARM, QUEUED, Limit("contexts_in_pool", "<", 4), Limit("context_slack_ratio", ">=", 4)),),
         leads=False,
         confidence=0.6,
@@ -252,6 +261,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Swap or offload instead of recomputing where the engine can; else cap admission.", "--kv-offloading-size"
         ),
+        cites=("prompt_mean_tokens",),
         when=(
             (
                 Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
@@ -269,6 +279,7 @@ CHECKS: tuple[Check, ...] = (
         "Too few seats: requests wait while KV and compute are free",
         "inference guide, debugging performance, step 2",
         Remedy("Raise max_num_seqs step by step while TPOT stays inside its target.", "--max-num-seqs", _more_seats),
+        cites=("running_max", "waiting_last"),
         when=(
             (
                 TTFT_HARM,
@@ -295,6 +306,7 @@ CHECKS: tuple[Check, ...] = (
             "--max-num-seqs",
             _fewer_seats,
         ),
+        cites=("running_max", "tpot_mean_seconds"),
         when=(
             (
                 TPOT_HARM,
@@ -319,6 +331,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"
         ),
+        cites=("frontend_residual_seconds", "page_answer_seconds"),
         when=(
             (
                 NOT_QUEUED,
@@ -344,6 +357,7 @@ CHECKS: tuple[Check, ...] = (
         "KV transfers are slower than the prefill they serve, or fail",
         "inference guide, prefill/decode split",
         Remedy("Use a faster link or fewer hops, or keep prefill and decode together.", "kv-transfer-config"),
+        cites=("kv_transfer_mean_seconds", "kv_transfer_failures"),
         when=(
             (ANY_HARM, Limit("kv_transfer_mean_seconds", ">=", "slo.ttft_seconds", 0.5)),
             (ANY_HARM, Limit("kv_transfer_failures", ">=", 1)),
@@ -357,6 +371,7 @@ CHECKS: tuple[Check, ...] = (
         "Prefix caching is switched off while prefill dominates",
         "batching mistakes, mistake 3",
         Remedy("Switch prefix caching on.", "--enable-prefix-caching"),
+        cites=("prompt_mean_tokens", "ttft_mean_seconds"),
         when=(
             (
                 ANY_HARM,
@@ -376,6 +391,7 @@ CHECKS: tuple[Check, ...] = (
         "Long prompts, prefix caching on, and hardly a hit",
         "backpressure article, bottleneck 4",
         Remedy("If the prompts share text: move what varies (date, user, request id) to their end.", "prompt template"),
+        cites=("prefix_hit_ratio", "prompt_mean_tokens"),
         when=(
             (
                 ANY_HARM,
@@ -406,6 +422,7 @@ CHECKS: tuple[Check, ...] = (
         "Prompt tokens alone fill the compute, so requests wait",
         "inference guide, prefill/decode split",
         Remedy("Give long prompts a pool of their own, reuse prefixes, or add prefill compute.", "replicas"),
+        cites=("prompt_share_ratio", "waiting_last"),
         when=(
             (TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
             (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.8)),
@@ -422,6 +439,7 @@ CHECKS: tuple[Check, ...] = (
             "Tune the token budget of a step: smaller is steadier for running streams, larger gives earlier first tokens.",
             "--max-num-batched-tokens",
         ),
+        cites=("itl_p99_low_seconds", "itl_median_high_seconds"),
         when=(
             (
                 TPOT_HARM,
@@ -443,6 +461,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"
         ),
+        cites=("draft_acceptance_ratio",),
         when=(
             (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
             (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),
@@ -455,6 +474,7 @@ CHECKS: tuple[Check, ...] = (
         "Large requests hold small ones up (likely)",
         "backpressure article, bottleneck 5",
         Remedy("Pools by prompt size (split near 1,024 tokens), or aging.", "routing"),
+        cites=("prompt_p95_tokens",),
         when=((TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_spread", ">=", 8), Limit("prompt_p95_tokens", ">=", 1000)),),
         leads=False,
         confidence=0.35,
@@ -471,6 +491,7 @@ CHECKS: tuple[Check, ...] = (
             "--max-num-queued-reqs",
             _ceiling,
         ),
+        cites=("waiting_last", "wait_ahead_seconds"),
         when=(
             (
                 Limit("waiting_trend_z", ">=", 3),
@@ -494,6 +515,7 @@ CHECKS: tuple[Check, ...] = (
             "Find who disconnects and when: client timeout above the longest answer, cancellation passed on by every proxy.",
             "client timeout",
         ),
+        cites=("aborted_requests", "wasted_decode_ratio"),
         when=(
             (
                 Limit("aborted_requests", ">=", 10),
@@ -509,6 +531,7 @@ CHECKS: tuple[Check, ...] = (
         "Requests set no max_tokens",
         "backpressure article, bottleneck 10",
         Remedy("Set a server default and a cap per tenant.", "max_tokens", lambda _r, _s: 512.0),
+        cites=("open_max_tokens_ratio",),
         when=(
             (
                 Limit("open_max_tokens_requests", ">=", 3),
@@ -526,6 +549,7 @@ CHECKS: tuple[Check, ...] = (
         "The numbers cannot be trusted",
         "backpressure article, section 21",
         Remedy("Repair the scrape first: see which series are missing below.", "--disable-log-stats off"),
+        cites=("failed_scrape_ratio", "core_families_missing"),
         when=(
             (Limit("failed_scrape_ratio", ">", 0.2),),
             (Limit("core_families_missing", ">=", 2),),
@@ -618,5 +642,6 @@ CHECKS: tuple[Check, ...] = (
 )
 
 BY_CAUSE: dict[str, Check] = {check.cause: check for check in CHECKS}
-"""Table order is the order of leadership: the first firing check that may lead and is not explained away is the cause.
+"""Table order is the order of leadership: the first firing check that may lead and is not explained away is the
+cause.
 """

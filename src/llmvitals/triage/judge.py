@@ -9,6 +9,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.model import Check, Limit, Readings
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
@@ -47,7 +48,7 @@ def weigh(limit: Limit, readings: Readings, settings: Settings) -> Evidence:
         signal.title,
         reading.value,
         signal.unit,
-        f"{limit.op} {bound:g}",
+        f"{limit.op} {with_unit(bound, signal.unit)}",
         holds,
         gap,
         str(reading.standing),
@@ -81,18 +82,7 @@ def _met(rows: tuple[Evidence, ...]) -> float:
 
 
 def _against(e: Evidence) -> str:
-    return f"{e.title} is {shown(e.value, e.unit)}, not {e.limit}" if e.value is not None else f"{e.title}: {e.gap}"
-
-
-def shown(value: float | None, unit: str) -> str:
-    """A number as people read it, with its unit."""
-    if value is None:
-        return "unknown"
-    if unit in {"ratio", "probability"}:
-        return f"{value:.1%}" if abs(value) >= 0.001 or value == 0 else f"{value:.0e}"
-    digits = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
-    short = {"seconds": "s"}.get(unit, unit)
-    return f"{digits} {short}".strip()
+    return f"{e.title} is {with_unit(e.value, e.unit)}, not {e.limit}" if e.value is not None else f"{e.title}: {e.gap}"
 
 
 def confidence(check: Check, result: CheckResult) -> float:

@@ -38,12 +38,10 @@ class Remedy:
 class Check:
     """One cause of the catalogue.
 
-    ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``confirms``:
-    limits
-    that raise (or, unmet, lower) the confidence. ``explains``: causes that are only its consequences. ``leads``: whether it
-    may be the leading cause. ``needs``: for causes that no engine page shows, what would. ``source``: the section of
-    the
-    source documents.
+    ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``cites``:
+    signals whose numbers the verdict's sentence carries. ``confirms``: limits that raise (or, unmet, lower) the
+    confidence. ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause.
+    ``needs``: for causes that no engine page shows, what would. ``source``: the section of the source documents.
     """
 
     cause: str
@@ -52,6 +50,7 @@ class Check:
     source: str
     remedy: Remedy
     when: tuple[tuple[Limit, ...], ...] = ()
+    cites: tuple[str, ...] = ()
     confirms: tuple[Limit, ...] = ()
     explains: tuple[str, ...] = ()
     confidence: float = 0.8

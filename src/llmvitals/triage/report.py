@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from llmvitals.triage.judge import shown
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Evidence, Finding, Outcome, State, Verdict
 
 SEVERITY: tuple[Outcome, ...] = (
@@ -154,7 +154,7 @@ def _told(found: Finding) -> list[Any]:
     table = Table(box=None, padding=(0, 2), show_header=False)
     for e in found.evidence:
         mark = {True: "✔", False: "✘", None: "?"}[e.holds]
-        value = shown(e.value, e.unit) if e.value is not None else e.gap
+        value = with_unit(e.value, e.unit) if e.value is not None else e.gap
         standing = "" if e.standing == "exact" or e.value is None else f"({e.standing})"
         table.add_row(mark, e.title, value, f"limit {e.limit}", standing)
     out.append(Padding(table, (0, 0, 0, 2)))

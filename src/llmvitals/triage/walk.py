@@ -2,8 +2,8 @@
 tests.
 
 All checks are judged in the order of the steps; ONE of those that fire leads, by the order of the table, unless an
-earlier one
-explains it. When the whole window names nothing although users are hurt, its last third is asked too: loads change.
+earlier one explains it. When the whole window names nothing although users are hurt, its last third is asked too:
+loads change.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from dataclasses import replace
 
 from llmvitals.series import Window
 from llmvitals.settings import Settings
-from llmvitals.signals.catalogue import compute
+from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
 from llmvitals.triage.checks import BY_CAUSE, CHECKS
-from llmvitals.triage.judge import blind_spots, finding, judge, shown
-from llmvitals.triage.model import STEPS, Readings
+from llmvitals.triage.judge import blind_spots, finding, judge
+from llmvitals.triage.model import STEPS, Check, Readings
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
 
 LATE_SECONDS = 30.0
 """A last third shorter than this says nothing: on recordings, shorter windows named wrong causes."""
+
+CLIENT_ERRORS = 0.05
+"""Share of 4xx answers from which on the verdict mentions them."""
 
 _UNLIKE_HEALTH = {"not-serving", "telemetry-broken", "rollout-and-probes"}
 
@@ -119,15 +123,15 @@ def _sentence(
     outcome: Outcome, leading: Finding | None, contributing: tuple[Finding, ...], readings: Readings, settings: Settings
 ) -> str:
     if outcome is Outcome.CAUSE and leading is not None:
-        action = leading.action
+        action, check = leading.action, BY_CAUSE[leading.cause]
         change = f" Set {action.setting} to {action.value:,.0f}." if action.value is not None else ""
-        return f"{BY_CAUSE[leading.cause].title}.{change}"
+        return f"{check.title}{_cited(check, readings)}.{change}"
     if outcome is Outcome.SHEDDING:
-        share = shown(readings["rejection_ratio"].value, "ratio")
+        share = with_unit(readings["rejection_ratio"].value or 0.0, "ratio")
         return f"Load is refused ({share} of the offered requests); what is admitted is served and the queue stays bounded."
     if outcome is Outcome.HEALTHY:
         also = f" Worth a look: {', '.join(f.cause for f in contributing)}." if contributing else ""
-        return f"Nothing is wrong: no SLO is broken.{also}"
+        return f"Nothing is wrong: no SLO is broken.{_refused(readings)}{also}"
     if outcome is Outcome.NO_TRAFFIC:
         return "No traffic: no request reached the engine in this window."
     if (readings["pages"].value or 0) < 1:
@@ -136,6 +140,33 @@ def _sentence(
     if (readings["pages"].value or 0) < t.min_pages or (readings["window_seconds"].value or 0) < t.min_seconds:
         return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
     return "Undetermined: users are hurt, but no check explains it; see what the walk is blind to."
+
+
+def _refused(readings: Readings) -> str:
+    """What clients got wrong themselves, where it is more than a trickle: no engine counter shows it."""
+    share = readings["client_error_ratio"].value
+    if share is None or share < CLIENT_ERRORS:
+        return ""
+    return f" {with_unit(share, 'ratio')} of the HTTP answers were 4xx: requests that clients sent wrongly."
+
+
+def _cited(check: Check, readings: Readings) -> str:
+    """The numbers behind a title: ``(KV usage 97 %, requests waiting 21)``.
+
+    Unknown ones are left out, and zeros too unless a small number is what the check looks for.
+    """
+    small = {limit.signal for rows in check.when for limit in rows if limit.op.startswith("<")}
+    told = [
+        f"{_inside(BY_ID[i].title)} {with_unit(value, BY_ID[i].unit)}"
+        for i in check.cites
+        if (value := readings[i].value) is not None and (value or i in small)
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _inside(title: str) -> str:
+    """A title inside a sentence: its first letter small, unless it begins with an abbreviation."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def states(verdict: Verdict) -> dict[str, CheckResult]:

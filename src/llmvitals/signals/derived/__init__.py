@@ -2,6 +2,5 @@
 subject.
 
 Each returns a :class:`~llmvitals.signals.reading.Reading`. They are computed by the same code whether the window came
-from a
-page, a capture or a PromQL endpoint, and are exported as gauges.
+from a page, a capture or a PromQL endpoint, and are exported as gauges.
 """

@@ -61,8 +61,8 @@ def _frozen_runs(window: Window) -> list[tuple[int, int]]:
 def stalled_seconds(c: Context) -> Reading:
     """Longest time in which nothing moved on the page although work was there (seconds).
 
-    Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up) while
-    the engine shows nothing. An idle engine's page is frozen too, and counts as 0.
+    Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
+    while the engine shows nothing. An idle engine's page is frozen too, and counts as 0.
     """
     shots = c.live.snapshots
     if len(shots) < 2:

@@ -1,15 +1,13 @@
 """The KV pool: how full it is, what the next request needs, how many contexts fit at once, how quickly it turns over.
 
 Gauges are set at the end of an engine step and under-read during long prefills; Little's law over finished requests
-corrects
-them upwards, never downwards, and only where requests were hardly preempted.
+corrects them upwards, never downwards, and only where requests were hardly preempted.
 """
 
 from __future__ import annotations
 
 import math
 
-from llmvitals.capacity import seats as seats_for
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import missing, no_traffic, number
 from llmvitals.signals.measure import Hist, percentile
@@ -80,8 +78,9 @@ def usage_high_ratio(c: Context) -> Reading:
 
 
 def need_ratio(c: Context) -> Reading:
-    """Share of the KV pool that one waiting request needs to start: blocks of a large prompt (95th percentile, lower edge,
-    or the mean where that is more), the cached part left out."""
+    """Share of the KV pool that one waiting request needs to start: blocks of a large prompt (95th percentile, lower
+    edge, or the mean where that is more), the cached part left out.
+    """
     h, blocks = c.hist(PROMPT), _gauge(c, "llm_kv_blocks")
     ranks = max(1, len(c.live.tracks("llm_kv_blocks")))
     if not blocks:
@@ -153,13 +152,14 @@ def seats_full(c: Context) -> Reading:
 
 
 def _seats(c: Context, context: Reading) -> Reading:
+    """Whole contexts in whole blocks: a cap must not promise a seat that is only nearly there."""
     capacity = _gauge(c, CAPACITY)
     if capacity is None:
         return missing(c, CAPACITY)
     if context.value is None:
         return context
     size = block_tokens(c)
-    return number(float(seats_for(capacity, math.ceil(context.value / size) * size)), Standing.ESTIMATE)
+    return number(float(capacity // (math.ceil(context.value / size) * size)), Standing.ESTIMATE)
 
 
 def fill_ratio(c: Context) -> Reading:

@@ -1,8 +1,7 @@
 """The queue as it stands now: its age, what is ahead of a new request, who waits for what, whether it grows.
 
 vLLM observes queue time only when a request finishes, so a stalled queue looks healthy in its histograms. These read
-the
-live gauges and the balance of arrivals against first tokens.
+the live gauges and the balance of arrivals against first tokens.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ FULL_KV = 0.9
 def preempted_waiting(c: Context) -> Reading:
     """Requests that wait again after a preemption: first tokens - finished - running - aborted, as counters stand.
 
-    Exact between steps, a lower bound while something prefills. The engine counts a preemption late (seconds after the
-    request went back to the queue), so its counter at 0 rules nothing out once the KV pool was full.
+    Exact between steps, a lower bound while something prefills. The engine counts a preemption late (seconds after
+    the request went back to the queue), so its counter at 0 rules nothing out once the KV pool was full.
     """
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     ever = c.counter("llm_preemptions_total")
@@ -46,8 +45,8 @@ def queue_age_seconds(c: Context) -> Reading:
     """Age of the oldest waiting request, at least (seconds).
 
     With A(t) = finished + running + waiting + aborted: that request had arrived by the time at which A first reached
-    (finished + running + aborted now) + 1; once preemptions moved, first tokens stand for finished + running (the oldest
-    request *without a first token*). Less the page's own answer time.
+    (finished + running + aborted now) + 1; once preemptions moved, first tokens stand for finished + running (the
+    oldest request *without a first token*). Less the page's own answer time.
     """
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     if clock is None or running is None or waiting is None or done is None or not clock.times:

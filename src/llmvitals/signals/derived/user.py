@@ -1,6 +1,7 @@
 """What users got: definite breaches of the SLO, the harm test, joint goodput as an interval, refusals.
 
-Counts are taken at real bucket edges, so a breach is only called one when it lies beyond the edge above the threshold.
+Counts are taken at real bucket edges, so a breach is only called one when it lies beyond the edge above the
+threshold.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def longest_answer(c: Context) -> float:
 
 
 def overdue_count(c: Context) -> float:
-    """Requests that have waited for their first token longer than the TTFT threshold and still have none (lower bound).
+    """Requests that have waited for their first token longer than the TTFT threshold and still have none (lower
+    bound).
 
     All that had arrived by the newest page older than the threshold, less all first tokens and all who left since.
     """
@@ -93,7 +95,8 @@ def ttft_harm_p(c: Context) -> Reading:
 
 
 def tpot_harm_p(c: Context) -> Reading:
-    """Chance of so many definite TPOT breaches if the objective were just met (binomial tail). Small = users are hurt.
+    """Chance of so many definite TPOT breaches if the objective were just met (binomial tail). Small = users are
+    hurt.
 
     Engines without a per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow.
     """

@@ -221,7 +221,8 @@ def api_cpu_cores(c: Context) -> Reading:
 def adapters_short(c: Context) -> Reading:
     """Share of the pages with waiting requests on which every adapter slot is taken.
 
-    The names of waiting adapters are no help: the engine's newest list can hold one adapter as running and as waiting.
+    The names of waiting adapters are no help: the engine's newest list can hold one adapter as running and as
+    waiting.
     """
     slots, busy = c.gauge("llm_lora_slots", peak=True), c.gauge("llm_lora_running_adapters", peak=True)
     if slots is None or busy is None:
