@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from llmvitals.cli.app_child import port_for
 from llmvitals.cli.embedded import in_simulated_time, paced
 from llmvitals.cli.follow import verdicts
+from llmvitals.cli.run import _listen
+from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings
 from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.scenarios import DEMO, scenario
@@ -105,3 +108,16 @@ def test_bad_input_is_one_clear_line():
         port = taken.getsockname()[1]
         assert f"--port {port}: is in use" in one_clear_line(llmvitals("run", "--no-app", "--port", port))
         assert f"--app-port {port}: is in use" in one_clear_line(llmvitals("run", "--app-port", port))
+
+
+def test_the_usual_port_gives_way_and_the_one_asked_for_does_not():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port_for(None, port, "--port") not in {port, 0}
+        assert _listen(f"127.0.0.1:{port}", None) != f"127.0.0.1:{port}"
+        with pytest.raises(SettingsError, match="is in use"):
+            port_for(port, 9464, "--port")
+    assert _listen(f"0.0.0.0:{port}", None) == f"0.0.0.0:{port}"
+    assert _listen("nonsense", None) == "nonsense"

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli import embedded
-from llmvitals.cli.app_child import LOOPBACK, AppChild, app_child, installed, port_for
+from llmvitals.cli.app_child import AppChild, app_child, installed, port_for
 from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
 from llmvitals.cli.screen import err, out, progress, show
 from llmvitals.cli.targets import live_targets, reachable
@@ -22,7 +22,7 @@ from llmvitals.sources.probe import probe
 from llmvitals.triage.report import report
 from llmvitals.triage.verdict import Outcome, Verdict
 
-EXPORTER_PORT, APP_PORT = 9464, 8501
+APP_PORT = 8501
 ONCE_INTERVAL_SECONDS = 3.0
 NO_APP = "the app needs Streamlit, which is not installed (pip install 'llmvitals[app]'); going on without it"
 
@@ -31,7 +31,7 @@ NO_APP = "the app needs Streamlit, which is not installed (pip install 'llmvital
 @click.option("--engine", "engines", metavar="URL[,URL...]", help="Servers to watch.  [default: a simulated one]")
 @click.option("--once", is_flag=True, help="Print the verdict as soon as there is enough to say, and end.")
 @click.option("--no-app", is_flag=True, help="Leave the page in the browser out.")
-@click.option("--port", type=click.IntRange(1, 65535), help=f"The exporter's port.  [default: {EXPORTER_PORT}]")
+@click.option("--port", type=click.IntRange(1, 65535), help="The exporter's port.  [default: the settings', 9464]")
 @click.option("--app-port", type=click.IntRange(1, 65535), help=f"The app's port.  [default: {APP_PORT}]")
 @click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file.")
 def command(
@@ -95,7 +95,7 @@ def _watch(
     settings: Settings, heard: Signals, simulated: bool, no_app: bool, port: int | None, app_port: int | None
 ) -> int:
     """Exporter, app and screen until a signal comes; whatever was started is ended in the reverse order."""
-    listen = f"{LOOPBACK}:{port_for(port, EXPORTER_PORT, '--port')}"
+    listen = _listen(settings.exporter.listen, port)
     with_app = not no_app and installed()
     page = port_for(app_port, APP_PORT, "--app-port") if with_app else 0
     with ExitStack() as stack:
@@ -114,6 +114,14 @@ def _watch(
         follow(lambda: exporter.newest, heard, out(), lambda: _head(settings, exporter, app, simulated))
     out().print("ended")
     return 0
+
+
+def _listen(usual: str, port: int | None) -> str:
+    """The settings' address with the port asked for, or any free one where theirs is taken and none was asked for."""
+    host, _, number = usual.rpartition(":")
+    if not number.isdecimal():
+        return usual  # the exporter says what is wrong with it
+    return f"{host}:{port_for(port, int(number), '--port')}"
 
 
 def _head(settings: Settings, exporter: Exporter, app: AppChild | None, simulated: bool) -> list[str]:
