@@ -196,7 +196,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("kv_free_low_ratio", "<=", 0.1),
             ),
         ),
-        confirms=(Limit("preempted_waiting", ">", 0), ANY_HARM),
+        confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
         explains=(
             "kv-cache-saturation",
             "unbounded-queue",

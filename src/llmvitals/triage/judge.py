@@ -119,4 +119,7 @@ def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], read
                 found.setdefault(e.signal, Blind(e.title, f"{gap.kind}: {gap.why}", gap.series or f"llm_{e.signal}"))
         if not check.when:
             found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
-    return tuple(found.values())
+    # what the source could show comes before what another source would, and that before what is not in use
+    return tuple(
+        sorted(found.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs")))
+    )

@@ -25,20 +25,32 @@ FULL_KV = 0.9
 def preempted_waiting(c: Context) -> Reading:
     """Requests that wait again after a preemption: first tokens - finished - running - aborted, as counters stand.
 
-    Exact between steps, a lower bound while something prefills. The engine counts a preemption late (seconds after
-    the request went back to the queue), so its counter at 0 rules nothing out once the KV pool was full.
+    Exact between steps, a lower bound while something prefills. The engine counts a preemption late (seconds after the
+    request went back to the queue), so its counter at 0 rules nothing out once the KV pool was full.
     """
+    found = _again(c)
+    return found if isinstance(found, Reading) else number(found[-1], Standing.LOWER)
+
+
+def preempted_waiting_peak(c: Context) -> Reading:
+    """Most requests seen waiting again after a preemption on one page of the window."""
+    found = _again(c)
+    return found if isinstance(found, Reading) else number(max(found), Standing.LOWER)
+
+
+def _again(c: Context) -> tuple[float, ...] | Reading:
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     ever = c.counter("llm_preemptions_total")
     if clock is None or running is None or waiting is None or done is None:
         return missing(c, RUNNING)
     if ever is None:
         return missing(c, "llm_preemptions_total")
-    left = c.aborts.last if c.aborts else 0.0
     kv = c.gauge("llm_kv_usage_ratio", peak=True)
     if ever.last == 0 and (kv is None or max(kv.values) < FULL_KV):
-        return number(0.0)
-    return number(min(max(0.0, clock.last - done.last - running.last - left), waiting.last))
+        return (0.0,) * len(clock.values)
+    left = c.aborts.values if c.aborts else (0.0,) * len(clock.values)
+    rows = zip(clock.values, done.values, running.values, left, waiting.values, strict=True)
+    return tuple(min(max(0.0, tokens - ended - run - gone), queue) for tokens, ended, run, gone, queue in rows)
 
 
 def queue_age_seconds(c: Context) -> Reading:
