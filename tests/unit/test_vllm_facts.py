@@ -167,10 +167,11 @@ def test_spans_of_the_table_are_releases_that_were_read() -> None:
 # -- the support matrix --------------------------------------------------------------------------------------------
 def test_every_canonical_family_is_answered_by_each_kind_of_page() -> None:
     by_kind = {found.kind: found for found in engines()}
-    own = {f.name for f in schema.FAMILIES if not f.name.startswith(("llm_gpu_", "llm_target_", "llm_family_gap"))}
-    assert {row.family for row in by_kind["vllm"].support} == own
-    gpu = {f.name for f in schema.FAMILIES if f.name.startswith("llm_gpu_") and f.layer is not schema.Layer.META}
-    assert {row.family for row in by_kind["dcgm"].support} >= gpu - {"llm_gpu_memory_utilization_setting"}
+    told = [f for f in schema.FAMILIES if f.layer is not schema.Layer.META]
+    gpu = {f.name for f in told if "gpu" in f.labels}
+    assert {row.family for row in by_kind["dcgm"].support} == gpu
+    assert {row.family for row in by_kind["vllm"].support} == {f.name for f in told} - gpu
+    assert "llm_gpu_memory_utilization_setting" not in gpu
     for found in by_kind.values():
         assert len({row.family for row in found.support}) == len(found.support)
         for row in found.support:

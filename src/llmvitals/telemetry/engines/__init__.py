@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmvitals.schema import FAMILIES, Layer
 from llmvitals.telemetry.engines import passthrough, vllm
 from llmvitals.telemetry.engines.support import engine_map
 from llmvitals.telemetry.gpu import dcgm
@@ -42,12 +43,12 @@ def claims(body: bytes, kind: str) -> Adapter | None:
 
 def engines() -> tuple[EngineMap, ...]:
     """For each engine, how every canonical family comes about: mapped, derived, or unsupported because of a reason."""
+    gpu = [family for family in FAMILIES if "gpu" in family.labels]
+    own = [family for family in FAMILIES if "gpu" not in family.labels and family.layer is not Layer.META]
     return (
-        engine_map(vllm.ADAPTER, versions="0.4-0.33", derived=vllm.DERIVED, prefix=("llm_",), but=("llm_gpu_", *_OWN)),
-        engine_map(dcgm.ADAPTER, versions="3.x-4.8", derived=(), prefix=("llm_gpu_",), but=()),
+        engine_map(vllm.ADAPTER, versions="0.4-0.33", derived=vllm.DERIVED, families=own),
+        engine_map(dcgm.ADAPTER, versions="3.x-4.8", derived=(), families=gpu),
     )
 
-
-_OWN = ("llm_target_", "llm_family_gap")  # said of every target by the ingest itself
 
 __all__ = ["ADAPTERS", "FOREIGN", "EngineMap", "How", "Support", "claims", "engines", "speaks"]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmvitals.schema import FAMILIES
+from llmvitals.schema import Family
 from llmvitals.telemetry.engines.vllm_config import Derived
 from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 
 
-def engine_map(
-    adapter: Adapter, *, versions: str, derived: Iterable[Derived], prefix: tuple[str, ...], but: tuple[str, ...]
-) -> EngineMap:
-    """How an engine gives each canonical family whose name starts with ``prefix`` and not with one of ``but``."""
+def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], families: Iterable[Family]) -> EngineMap:
+    """How pages of this kind give each of the ``families``."""
     by_family = {d.family: d for d in derived}
     support = []
-    for family in FAMILIES:
-        if not family.name.startswith(prefix) or (but and family.name.startswith(but)):
-            continue
+    for family in families:
         rows = [row for row in adapter.rows if row.family == family.name]
         if rows:
             support.append(_mapped(family.name, rows))
