@@ -237,7 +237,6 @@ def test_churning_labels_do_not_grow_the_memory_for_ever() -> None:
         snapshot = ingest.read(page(GOOD + churn.encode()))
         assert values(snapshot, "llm_generation_tokens_total") == [50.0]
     reader = ingest._reader
-    assert reader is not None
     assert len(reader._known) <= 4 * limits.max_samples + 50
 
 

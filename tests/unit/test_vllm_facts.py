@@ -10,7 +10,7 @@ from llmvitals.telemetry.engines import engines
 from llmvitals.telemetry.engines.versions import Fingerprint, Span, candidates, spell, version
 from llmvitals.telemetry.engines.vllm import RELEASES
 from llmvitals.telemetry.engines.vllm_rows import ROWS
-from llmvitals.telemetry.ingest import Ingest, RawPage, ingest
+from llmvitals.telemetry.ingest import Ingest, RawPage, reader
 from llmvitals.telemetry.mapping import How
 
 ONE = 'engine="0",model_name="m"'
@@ -129,14 +129,14 @@ def test_a_page_of_unknown_age_and_status_invents_neither() -> None:
 
 
 def test_later_scrapes_parse_no_series_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Ingest(instance="i")
-    reader.read(RawPage(10.0, 0.01, 200, V1.encode()))
+    target = Ingest(instance="i")
+    target.read(RawPage(10.0, 0.01, 200, V1.encode()))
 
     def never(_text: bytes) -> None:
         raise AssertionError("parsed again")
 
-    monkeypatch.setattr(ingest, "parse_series", never)
-    snapshot = reader.read(RawPage(15.0, 0.01, 200, V1.replace("} 0", "} 12").encode()))
+    monkeypatch.setattr(reader, "parse_series", never)
+    snapshot = target.read(RawPage(15.0, 0.01, 200, V1.replace("} 0", "} 12").encode()))
     assert values(snapshot, "llm_prefix_cache_query_tokens_total") == [12.0]
 
 
