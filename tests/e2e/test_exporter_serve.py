@@ -191,6 +191,7 @@ def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch):
         for _ in range(8):
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
         state = running._server.server_state
+        wait_for(lambda: state.connections, "the connection")
         wait_for(lambda: not state.connections, "the end of the connection", seconds=10)
         client.close()
 

@@ -6,7 +6,6 @@ import queue
 import threading
 
 import pytest
-from support.hostile import vllm_page
 
 from llmvitals.errors import SettingsError, UnreachableError
 from llmvitals.settings import Target
@@ -14,6 +13,7 @@ from llmvitals.sources.live import Arrived, observe, pages
 from llmvitals.sources.place import base_url, is_url, metrics_url, name_of, without_secrets
 from llmvitals.sources.probe import probe
 from llmvitals.telemetry.ingest import RawPage
+from support.hostile import vllm_page
 
 
 class Steps:

@@ -6,12 +6,12 @@ import json
 from urllib.parse import parse_qs
 
 import pytest
-from support.answers import Answer, Answers, Asked
-from support.prometheus import PrometheusServer, load_blocks, openmetrics, points_of
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError, UnreachableError
 from llmvitals.series import Snapshot, series
 from llmvitals.sources.promql import read_prometheus
+from support.answers import Answer, Answers, Asked
+from support.prometheus import PrometheusServer, load_blocks, openmetrics, points_of
 
 API = "/api/v1/query"
 

@@ -188,6 +188,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("full_context_tokens", "Tokens a large request holds at its end", "tokens", E, kv.full_context_tokens, SEEN),
     _d("seats", "Requests that fit at their mean size", "", E, kv.seats, SEEN),
     _d("seats_full", "Requests that fit at their longest", "", E, kv.seats_full, SEEN),
+    _d("spare_seats", "Seats left in the KV pool", "", E, kv.spare_seats, SEEN),
     _d("contexts_in_pool", "Longest contexts that fit into one pool", "", E, kv.contexts_in_pool),
     _d("context_slack_ratio", "Longest accepted context over what traffic uses", "", E, kv.context_slack_ratio, SEEN),
     _d("prefix_caching_enabled", "Prefix caching is on", "", E, kv.caching_enabled),

@@ -39,8 +39,8 @@ def _ceiling(readings: Readings, settings: Settings) -> float | None:
 
 
 def _more_seats(readings: Readings, _: Settings) -> float | None:
-    """Seats that the KV pool allows, at most four times what runs now: raise in steps and look."""
-    fit, now = readings["seats"].value, readings["running_max"].value
+    """Seats that the KV pool allows at full length, at most four times what runs now: raise in steps and look."""
+    fit, now = readings["seats_full"].value, readings["running_max"].value
     return None if fit is None or now is None else float(max(now + 1, min(fit, now * 4)))
 
 
@@ -226,17 +226,26 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "kv-cache-saturation",
         1,
-        "The KV cache is full, so new requests wait",
+        "The KV cache holds no more requests, so new ones wait",
         "backpressure article, bottleneck 1",
         Remedy(
             "Cap admission at the seats the pool has; for more: FP8 KV, smaller weights, another replica.",
             "--max-num-seqs",
-            _signal("seats"),
+            _signal("seats_full"),  # at the mean size, preemption would answer the next long request
         ),
         cites=("kv_usage_high_ratio", "waiting_last"),
         when=(
             (TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),
             (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor")),
+            # admission is capped where the pool ends: seats are not too few, the pool is
+            (
+                TTFT_HARM,
+                QUEUED,
+                FOR_CAPACITY,
+                Limit("running_pinned_ratio", ">=", 0.75),
+                Limit("turnover_ratio", ">=", 2),
+                Limit("spare_seats", "<", 1),
+            ),
         ),
         confirms=(Limit("queue_share_ratio", ">=", 0.3),),
         explains=("prefill-bound", "batch-too-small", "prefix-cache-miss"),
@@ -285,6 +294,7 @@ CHECKS: tuple[Check, ...] = (
                 TTFT_HARM,
                 KV_FREE,
                 QUEUED,
+                Limit("spare_seats", ">=", 1),
                 Limit("running_pinned_ratio", ">=", 0.75),
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),

@@ -162,6 +162,17 @@ def _seats(c: Context, context: Reading) -> Reading:
     return number(float(capacity // (math.ceil(context.value / size) * size)), Standing.ESTIMATE)
 
 
+def spare_seats(c: Context) -> Reading:
+    """Seats that the KV pool has beyond the most requests seen running, when large requests are at their longest.
+
+    0 or less: another seat would be taken out of the pool by preemption later, whatever is free now.
+    """
+    fit = seats_full(c)
+    if fit.value is None or c.running is None:
+        return fit if fit.value is None else missing(c, "llm_requests_running")
+    return number(fit.value - max(c.running.values), Standing.ESTIMATE)
+
+
 def fill_ratio(c: Context) -> Reading:
     """Share of the held KV that holds tokens: running x mean context over usage x capacity. Low = blocks too large."""
     capacity, usage, context = _gauge(c, CAPACITY), c.gauge(USAGE, peak=True), mean_context_tokens(c)
