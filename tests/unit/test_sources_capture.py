@@ -104,7 +104,7 @@ def test_a_folder_with_a_recording_is_never_overwritten(tmp_path):
 def test_a_file_in_the_way_of_the_folder_is_named(tmp_path):
     (tmp_path / "c").write_text("")
     with pytest.raises(CaptureError, match=r"c: cannot be written"):
-        Recorder(tmp_path / "c", [])
+        write_capture(tmp_path / "c", [("a", "vllm", pages(1))])
 
 
 def scrape(file: str) -> list[dict]:

@@ -43,10 +43,11 @@ def command(
     timeout = settings.exporter.timeout_seconds
     both = companions(wanted)
     names_of([target for target, _ in both])
-    reachable(probe(wanted, timeout_s=timeout))
     recorded = [Recorded(name_of(target), (), target.kind, engine, target.gpus) for target, engine in both]
+    recorder = Recorder(output, recorded)
+    reachable(probe(wanted, timeout_s=timeout))
     total = (int(seconds / interval + 1e-9) + 1) * len(both)
-    with Recorder(output, recorded) as recorder:
+    with recorder:
         try:
             with progress(f"recording to {output}", total) as advance:
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from llmvitals import settings as settings_file
 from llmvitals.alerts import rules
 from llmvitals.cli import matrix
 from llmvitals.dashboards import grafana
 from llmvitals.errors import SettingsError
+from llmvitals.settings import Settings
 from llmvitals.telemetry.engines import engines
 
 MATRIX = Path("docs/support-matrix.md")
@@ -31,14 +33,19 @@ _MORE = " families each source gives, then each of them.\n\n"
     show_default="the current folder",
     help="The folder to write into.",
 )
+@click.option(
+    "--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file with SLOs and limits."
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 and list what differs.")
-def command(*, root: Path, check: bool) -> None:
+def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
     """Write recording rules, alerts, dashboards and the support matrix.
 
     All of them are made from the same tables as the triage, so that they cannot disagree with it. A README.md in the
     folder gets its support matrix between its two marks; without a README.md it is left out.
     """
-    different = [(path, text) for path, text in _files(root) if _read(root / path) != text]
+    different = [
+        (path, text) for path, text in _files(root, settings_file.load(settings_path)) if _read(root / path) != text
+    ]
     for path, text in different:
         if not check:
             _write(root / path, text)
@@ -50,8 +57,8 @@ def command(*, root: Path, check: bool) -> None:
         click.echo("Everything is up to date.")
 
 
-def _files(root: Path) -> Iterator[tuple[Path, str]]:
-    for path, text in (rules.files() | grafana.files()).items():
+def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
+    for path, text in (rules.files(settings) | grafana.files(settings)).items():
         yield Path(path), text
     known = engines()
     yield MATRIX, _TITLE + _MORE + matrix.full(known)

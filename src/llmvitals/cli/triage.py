@@ -73,7 +73,7 @@ def moment(text: str) -> float:
     "seconds",
     type=duration,
     metavar="DURATION",
-    show_default="60s live, 90s from Prometheus",
+    show_default="60s live; 90s from Prometheus",
     help="How long to watch, or how much to read.",
 )
 @click.option(

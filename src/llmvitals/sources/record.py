@@ -21,7 +21,8 @@ SAVE_SECONDS = 10.0
 class Recorder:
     """Appends pages to a folder. A context manager: leaving it, by Ctrl-C too, writes the index.
 
-    Raises :class:`CaptureError` when the folder already holds a recording or cannot be written.
+    The folder is made with the first page. Raises :class:`CaptureError` at once when it already holds a recording, and
+    later when it cannot be written.
     """
 
     def __init__(self, folder: Path | str, targets: Iterable[Recorded]) -> None:
@@ -34,10 +35,6 @@ class Recorder:
             raise CaptureError(
                 "already holds a recording", place=str(self._folder), remedy="Choose another folder with -o."
             )
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from None
 
     @property
     def pages(self) -> int:
@@ -64,6 +61,7 @@ class Recorder:
     def _write(self, name: str, data: bytes) -> None:
         part = self._folder / f"{name}.part"
         try:
+            self._folder.mkdir(parents=True, exist_ok=True)
             part.write_bytes(data)
             part.replace(self._folder / name)
         except OSError as error:
