@@ -178,6 +178,13 @@ def test_every_canonical_family_is_answered_by_each_kind_of_page() -> None:
             assert row.source if row.how is not How.UNSUPPORTED else row.note, row.family
 
 
+def test_versions_in_the_matrix_span_all_names_of_a_family() -> None:
+    rows = {row.family: row for found in engines() for row in found.support}
+    assert rows["llm_kv_usage_ratio"].versions == "V0 0.4.1-0.11.0, V1 0.7.1+"  # under two names
+    assert rows["llm_prompt_tokens_recomputed_total"].versions == "V1 0.16.0-0.19.1"
+    assert rows["llm_requests_swapped"].versions == "V0 0.4.1-0.9.0.1"
+
+
 def test_every_row_names_a_family_of_the_schema() -> None:
     unknown = {row.family for row in ROWS if row.family} - set(schema.BY_NAME)
     assert unknown == set()

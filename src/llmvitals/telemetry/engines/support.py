@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmvitals.schema import Family
+from llmvitals.telemetry.engines.versions import version
 from llmvitals.telemetry.engines.vllm_config import Derived
 from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 
@@ -27,10 +28,15 @@ def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], f
 
 def _mapped(family: str, rows: list[Row]) -> Support:
     sources = ", ".join(dict.fromkeys(row.source for row in rows))
-    spans = [f"{name} {_span(text)}" for row in rows[:1] for name, text in (("V0", row.v0), ("V1", row.v1)) if text]
-    notes = [row.note for row in rows if row.note] + [f"needs {rows[0].needs}" for _ in rows[:1] if rows[0].needs]
+    by_generation = (("V0", [r.v0 for r in rows if r.v0]), ("V1", [r.v1 for r in rows if r.v1]))
+    spans = [f"{generation} {_widest(texts)}" for generation, texts in by_generation if texts]
+    notes = [row.note for row in rows if row.note] + [f"needs {rows[0].needs}"] * bool(rows[0].needs)
     return Support(family, How.MAPPED, sources, ", ".join(spans), "; ".join(dict.fromkeys(notes)))
 
 
-def _span(text: str) -> str:
-    return text.replace("..", "-") if ".." in text else f"{text}+"
+def _widest(texts: list[str]) -> str:
+    """From the first release of any of the spans to the last of any; no last while one of them lasts."""
+    ends = [text.partition("..") for text in texts]
+    first = min((first for first, _, _ in ends), key=version)
+    lasts = [last for _, _, last in ends]
+    return f"{first}-{max(lasts, key=version)}" if all(lasts) else f"{first}+"
