@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import queue
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 
@@ -31,6 +30,8 @@ LINGER_SECONDS = 1.0
 """How long ``stop`` waits for a cycle under way; its thread is a daemon and posts nothing that anybody would read."""
 
 _LAST_PORT = 65535
+
+_OBEYED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
@@ -139,24 +140,37 @@ def serve(source: Settings | Path | str | None, *, fetch: Fetch | None = None) -
     ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
     """
     to_stderr()
-    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # put() may run inside a signal handler
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        signals.put(number)
-
-    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     exporter = Exporter(source if isinstance(source, Settings) else load(source), fetch=fetch)
-    try:
-        exporter.start()
-        log("listening", url=exporter.url, targets=len(exporter.settings.targets))
-        while signals.get() == signal.SIGHUP:
-            _reload(exporter, source)
-        log("draining")
-    finally:
-        exporter.stop()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with _signals() as arrived:
+        try:
+            exporter.start()
+            log("listening", url=exporter.url, targets=len(exporter.settings.targets))
+            while arrived() == signal.SIGHUP:
+                _reload(exporter, source)
+            log("draining")
+        finally:
+            exporter.stop()
     log("stopped")
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], int]]:
+    """Gives a function that waits for the next signal.
+
+    The interpreter writes each signal's number into a socket at once. Waiting on a lock or queue instead could sleep
+    through a signal that arrives just before the wait begins.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    with reader, writer:
+        before = {number: signal.signal(number, lambda *_: None) for number in _OBEYED}
+        woken = signal.set_wakeup_fd(writer.fileno())
+        try:
+            yield lambda: reader.recv(1)[0]
+        finally:
+            signal.set_wakeup_fd(woken)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _reload(exporter: Exporter, source: Settings | Path | str | None) -> None:
