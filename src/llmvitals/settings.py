@@ -92,7 +92,6 @@ class Settings(Struct, frozen=True):
     exporter: Exporter = Exporter()
     alerts: Alerts = Alerts()
     sources: tuple[Source, ...] = ()
-    aliases: dict[str, str] = {}
 
 
 _UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<at>[^`]+)`)?")
