@@ -42,6 +42,8 @@ class Context:
     def good(self) -> Window:
         """The readable pages, over the span from the first to the last of them."""
         kept = [s for s, up in zip(self.window.snapshots, self.pages_up, strict=True) if up]
+        if kept and len(kept) == len(self.pages_up) and (kept[0].t, kept[-1].t) == (self.window.start, self.window.end):
+            return self.window  # indexing is most of the cost of a verdict: do it once
         return Window.of(kept)
 
     @cached_property
@@ -89,14 +91,12 @@ class Context:
 
         vLLM with several API processes shows its gauges only from the first engine step on.
         """
-        clock = self.clock
         found = line(self.live, name, peak=peak)
-        if clock is None:
-            return found
         if found is None:
             return None
+        times = (self.clock or line(self.live, "llm_requests_running") or found).times
         have = dict(zip(found.times, found.values, strict=True))
-        return Line(clock.times, tuple(have.get(t, 0.0) for t in clock.times))
+        return Line(times, tuple(have.get(t, 0.0) for t in times))
 
     @cached_property
     def clock(self) -> Line | None:
@@ -123,8 +123,25 @@ class Context:
 
     @cached_property
     def finished(self) -> float:
-        """Finished sequences in the window, all reasons."""
+        """Finished sequences in the window, all reasons; 0 where the page does not count them (see :meth:`lost`)."""
         return self.growth("llm_requests_finished_total") or 0.0
+
+    def lost(self, *families: str) -> str | None:
+        """The first of these families that should be on the page and is not: what stands on it is unknown, not 0."""
+        have = self.good.names()
+        for family in families:
+            absent = family not in have and f"{family}_count" not in have
+            if absent and self.gap(family).kind is GapKind.MISSING:
+                return family
+        return None
+
+    @cached_property
+    def http_seen(self) -> bool:
+        """Whether HTTP answers can be told: vLLM shows their series only once a first answer has ended."""
+        if self.window.tracks("llm_http_requests_total"):
+            return True
+        ended = self.counter("llm_requests_finished_total")
+        return ended is not None and ended.last == 0
 
     @cached_property
     def running(self) -> Line | None:
@@ -153,8 +170,8 @@ class Context:
         parents = self.counter("llm_request_n_param_count")
         if clock is None or parents is None:
             return None
-        if not self.live.tracks("llm_http_requests_total"):  # the series appear with the first request
-            return Line(clock.times, (0.0,) * len(clock.times)) if clock.last == 0 else None
+        if not self.live.tracks("llm_http_requests_total"):
+            return Line(clock.times, (0.0,) * len(clock.times)) if self.http_seen else None
         have = dict(zip(ok.times, ok.values, strict=True)) if ok else {}
         rejected = self.counter("llm_requests_rejected_total")
         refused = line(self.live, "llm_http_requests_total", {"status": "5xx"})
