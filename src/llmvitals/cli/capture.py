@@ -10,6 +10,7 @@ from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress
 from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Target
 from llmvitals.sources.assemble import companions
 from llmvitals.sources.capture import Recorded
@@ -17,7 +18,7 @@ from llmvitals.sources.live import names_of, pages
 from llmvitals.sources.place import name_of
 from llmvitals.sources.probe import probe
 from llmvitals.sources.record import Recorder
-from llmvitals.telemetry.ingest import RawPage
+from llmvitals.telemetry.ingest import Fetcher, RawPage
 
 
 @click.command()
@@ -45,7 +46,8 @@ def command(
     names_of([target for target, _ in both])
     recorded = [Recorded(name_of(target), (), target.kind, engine, target.gpus) for target, engine in both]
     recorder = Recorder(output, recorded)
-    reachable(probe(wanted, timeout_s=timeout))
+    limits = limits_of(settings)
+    reachable(probe(wanted, timeout_s=timeout, limits=limits))
     total = (int(seconds / interval + 1e-9) + 1) * len(both)
     with recorder:
         try:
@@ -55,7 +57,14 @@ def command(
                     recorder.add(name_of(target), page)
                     advance(f"{name_of(target)}: {page.error or page.status}")
 
-                pages([t for t, _ in both], seconds=seconds, interval=interval, timeout_s=timeout, on_page=keep)
+                pages(
+                    [target for target, _ in both],
+                    seconds=seconds,
+                    interval=interval,
+                    timeout_s=timeout,
+                    on_page=keep,
+                    fetch=Fetcher(limits).fetch,
+                )
         except KeyboardInterrupt:
             if not recorder.pages:
                 raise

@@ -15,6 +15,7 @@ from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import progress, show
 from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings, Target
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
@@ -26,7 +27,7 @@ from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import name_of, without_secrets
 from llmvitals.sources.probe import probe
 from llmvitals.sources.promql import read_prometheus
-from llmvitals.telemetry.ingest import RawPage
+from llmvitals.telemetry.ingest import Limits, RawPage
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report, worst
 from llmvitals.triage.verdict import Outcome, Verdict
@@ -137,17 +138,20 @@ def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[V
         live = settings.targets
         if not live:
             raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
-    verdicts = [v for word in stored for v in _judged(_stored(Path(word)), settings)]
+    verdicts = [v for word in stored for v in _judged(_stored(Path(word), limits_of(settings)), settings)]
     return verdicts + (_live(live, span, settings) if live else [])
 
 
-def _stored(path: Path) -> tuple[Observed, ...]:
-    return read_capture(path) if path.is_dir() or path.name == INDEX else (read_page_file(path),)
+def _stored(path: Path, limits: Limits) -> tuple[Observed, ...]:
+    if path.is_dir() or path.name == INDEX:
+        return read_capture(path, limits=limits)
+    return (read_page_file(path, limits=limits),)
 
 
 def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Verdict]:
     timeout = settings.exporter.timeout_seconds
-    probed = probe(targets, timeout_s=timeout)
+    limits = limits_of(settings)
+    probed = probe(targets, timeout_s=timeout, limits=limits)
     reachable(probed)
     verdicts = [v for one in probed if one.exporter for v in _exported(one.target.url)]
     engines = [one.target for one in probed if not one.exporter]
@@ -159,7 +163,9 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
         def told(target: Target, page: RawPage) -> None:
             advance(f"{name_of(target)}: {page.error or page.status}")
 
-        observed = observe(engines, seconds=span.seconds, interval=span.interval, timeout_s=timeout, on_page=told)
+        observed = observe(
+            engines, seconds=span.seconds, interval=span.interval, timeout_s=timeout, on_page=told, limits=limits
+        )
     return verdicts + _judged(observed, settings)
 
 

@@ -11,7 +11,7 @@ from llmvitals.settings import Target
 from llmvitals.sources import Observed
 from llmvitals.sources.place import name_of
 from llmvitals.telemetry.gpu.join import join_gpus
-from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 
 GPU_KIND = "dcgm"
 JOIN_SECONDS = 10.0
@@ -44,7 +44,7 @@ def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
     return tuple(wanted)
 
 
-def observed(feeds: Sequence[Feed]) -> tuple[Observed, ...]:
+def observed(feeds: Sequence[Feed], limits: Limits | None = None) -> tuple[Observed, ...]:
     """Canonical snapshots per target. A GPU target is merged into its engine; one that fits no engine stays by itself."""
     engines = [feed for feed in feeds if feed.kind != GPU_KIND]
     owners = {id(feed): _owner(feed, engines) for feed in feeds if feed.kind == GPU_KIND}
@@ -52,7 +52,7 @@ def observed(feeds: Sequence[Feed]) -> tuple[Observed, ...]:
     for feed in feeds:
         if owners.get(id(feed)) is None:
             gpus = [other for other in feeds if owners.get(id(other)) == feed.name]
-            found.append(Observed(feed.name, feed.kind, tuple(_snapshots(feed, gpus))))
+            found.append(Observed(feed.name, feed.kind, tuple(_snapshots(feed, gpus, limits))))
     return tuple(found)
 
 
@@ -62,9 +62,9 @@ def _owner(gpu: Feed, engines: Sequence[Feed]) -> str | None:
     return engines[0].name if len(engines) == 1 else None
 
 
-def _snapshots(feed: Feed, gpus: Sequence[Feed]) -> Iterator[Snapshot]:
-    seen = [(gpu, tuple(_read(gpu))) for gpu in gpus]
-    for snapshot in _read(feed):
+def _snapshots(feed: Feed, gpus: Sequence[Feed], limits: Limits | None) -> Iterator[Snapshot]:
+    seen = [(gpu, tuple(_read(gpu, limits))) for gpu in gpus]
+    for snapshot in _read(feed, limits):
         joined = snapshot
         for gpu, pages in seen:
             near = _nearest(pages, snapshot.t)
@@ -73,8 +73,8 @@ def _snapshots(feed: Feed, gpus: Sequence[Feed]) -> Iterator[Snapshot]:
         yield joined
 
 
-def _read(feed: Feed) -> Iterator[Snapshot]:
-    ingest = Ingest(instance=feed.name, kind=feed.kind, labels=dict(feed.labels))
+def _read(feed: Feed, limits: Limits | None) -> Iterator[Snapshot]:
+    ingest = Ingest(instance=feed.name, kind=feed.kind, labels=dict(feed.labels), limits=limits)
     return (ingest.snapshot(page) for page in feed.pages)
 
 

@@ -19,7 +19,7 @@ import msgspec
 from llmvitals.errors import CaptureError
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, observed
-from llmvitals.telemetry.ingest import KINDS, RawPage
+from llmvitals.telemetry.ingest import KINDS, Limits, RawPage
 from llmvitals.telemetry.ingest.page import TooLargeError, inflate
 
 INDEX = "capture.json"
@@ -122,9 +122,9 @@ def raw(path: Path | str) -> tuple[RawTarget, ...]:
     )
 
 
-def read_capture(path: Path | str) -> tuple[Observed, ...]:
+def read_capture(path: Path | str, *, limits: Limits | None = None) -> tuple[Observed, ...]:
     """A recording as canonical snapshots, GPU targets joined to the engine. Raises :class:`CaptureError`."""
-    return observed([Feed(t.name, t.kind, t.pages, t.engine, t.gpus) for t in raw(path)])
+    return observed([Feed(t.name, t.kind, t.pages, t.engine, t.gpus) for t in raw(path)], limits)
 
 
 def _index(folder: Path) -> Index:

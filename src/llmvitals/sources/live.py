@@ -14,7 +14,7 @@ from llmvitals.settings import Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, companions, observed
 from llmvitals.sources.place import metrics_url, name_of
-from llmvitals.telemetry.ingest import Fetcher, RawPage
+from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage
 
 
 class Clock(Protocol):
@@ -67,6 +67,7 @@ def observe(
     interval: float,
     timeout_s: float = 4.0,
     on_page: OnPage | None = None,
+    limits: Limits | None = None,
     fetch: Fetch | None = None,
     clock: Clock | None = None,
 ) -> tuple[Observed, ...]:
@@ -89,14 +90,15 @@ def observe(
         interval=interval,
         timeout_s=timeout_s,
         on_page=keep,
-        fetch=fetch,
+        fetch=fetch or Fetcher(limits).fetch,
         clock=clock,
     )
     return observed(
         [
             Feed(name_of(target), target.kind, seen[name_of(target)], engine, target.gpus, target.labels)
             for target, engine in wanted
-        ]
+        ],
+        limits,
     )
 
 
@@ -116,7 +118,7 @@ def pages(
     interval: float,
     timeout_s: float,
     on_page: OnPage,
-    fetch: Fetch | None = None,
+    fetch: Fetch,
     clock: Clock | None = None,
 ) -> None:
     """Scrape every target at 0, interval, 2 x interval, ... up to ``seconds``, and hand each page to ``on_page``.
@@ -125,13 +127,12 @@ def pages(
     a slow target is neither asked twice at once nor asked in a burst later. Returns when the last page is in.
     """
     moment = clock or SystemClock()
-    get = fetch or Fetcher().fetch
     arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
     urls = [metrics_url(target.url) for target in targets]
     busy: set[int] = set()
 
     def work(number: int) -> None:
-        arrived.put(Arrived(number, get(urls[number], timeout_s=timeout_s)))
+        arrived.put(Arrived(number, fetch(urls[number], timeout_s=timeout_s)))
 
     def collect(until: float, *, all_in: bool = False) -> None:
         while not (all_in and not busy):

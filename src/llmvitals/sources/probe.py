@@ -11,7 +11,7 @@ from llmvitals.settings import Target
 from llmvitals.sources.exporter import is_exporter
 from llmvitals.sources.live import Fetch
 from llmvitals.sources.place import metrics_url, without_secrets
-from llmvitals.telemetry.ingest import Fetcher, Ingest
+from llmvitals.telemetry.ingest import Fetcher, Ingest, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,11 @@ class Probed:
     exporter: bool
 
 
-def probe(targets: Sequence[Target], *, timeout_s: float = 4.0, fetch: Fetch | None = None) -> tuple[Probed, ...]:
+def probe(
+    targets: Sequence[Target], *, timeout_s: float = 4.0, limits: Limits | None = None, fetch: Fetch | None = None
+) -> tuple[Probed, ...]:
     """Ask every target once, side by side. Raises ``SettingsError`` for a URL that is none."""
-    get = fetch or Fetcher().fetch
+    get = fetch or Fetcher(limits).fetch
     urls = [metrics_url(target.url) for target in targets]
 
     def look(number: int) -> Probed:
@@ -34,7 +36,7 @@ def probe(targets: Sequence[Target], *, timeout_s: float = 4.0, fetch: Fetch | N
         if page.body is not None and is_exporter(page.body):
             return Probed(target, None, exporter=True)
         try:
-            Ingest(instance=without_secrets(url), kind=target.kind).read(page)
+            Ingest(instance=without_secrets(url), kind=target.kind, limits=limits).read(page)
         except LlmvitalsError as error:
             return Probed(target, error, exporter=False)
         return Probed(target, None, exporter=False)
