@@ -10,6 +10,11 @@ from llmvitals.signals.derived.user import TTFT
 from llmvitals.signals.measure import hist, line
 from llmvitals.signals.reading import Reading
 
+HTTP = "llm_http_requests_total"
+FINISHED = "llm_requests_finished_total"
+INSIDE = ("llm_requests_running", "llm_requests_waiting")
+FDS = "llm_process_open_fds"
+
 _OUTSIDE_ENGINE = ("llm_process_", "llm_target_", "llm_http_", "llm_family_", "llm_gpu_", "llm_host_")
 
 
@@ -62,7 +67,8 @@ def stalled_seconds(c: Context) -> Reading:
     """Longest time in which nothing moved on the page although work was there (seconds).
 
     Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
-    while the engine shows nothing. An idle engine's page is frozen too, and counts as 0.
+    while the engine shows nothing. An idle engine's page is frozen too, and counts as 0; where the page does not show
+    whether work was there, a page that never moves says nothing.
     """
     shots = c.live.snapshots
     if len(shots) < 2:
@@ -70,14 +76,17 @@ def stalled_seconds(c: Context) -> Reading:
     if not _engine_view(shots[-1]):
         return missing(c, TTFT)
     inside = dict.fromkeys((s.t for s in shots), 0.0)
-    for name in ("llm_requests_running", "llm_requests_waiting"):
+    for name in INSIDE:
         found = line(c.live, name)
         if found:
             inside.update({t: inside.get(t, 0.0) + v for t, v in zip(found.times, found.values, strict=True)})
-    fds = line(c.live, "llm_process_open_fds")
+    fds = line(c.live, FDS)
     open_at = dict(zip(fds.times, fds.values, strict=True)) if fds else {}
-    longest = 0.0
-    for first, last in _frozen_runs(c.live):
+    longest, frozen = 0.0, _frozen_runs(c.live)
+    unseen = next((name for name in (*INSIDE, FDS) if not c.live.tracks(name)), None)
+    if unseen and frozen == [(0, len(shots) - 1)]:
+        return missing(c, unseen)
+    for first, last in frozen:
         busy = inside[shots[first].t] > 0
         climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
         if busy or climb >= max(5, last - first):
@@ -121,22 +130,28 @@ def activity(c: Context) -> Reading:
 
 def silent_failures(c: Context) -> Reading:
     """5xx answers in the window when no first token came at all; 0 otherwise."""
-    failed = c.growth("llm_http_requests_total", status="5xx") or 0.0
-    return number(failed if c.first_tokens == 0 else 0.0)
+    if c.clock is None:
+        return missing(c, TTFT)
+    if c.first_tokens > 0:
+        return number(0.0)
+    if not c.http_seen:
+        return missing(c, HTTP)
+    return number(c.growth(HTTP, status="5xx") or 0.0)
 
 
 def contradiction(c: Context) -> Reading:
     """Answered requests that the engine's own counters know nothing of: 2xx moved, no first token, nothing finished."""
-    ok = c.growth("llm_http_requests_total", status="2xx") or 0.0
-    flat = c.first_tokens == 0 and c.finished == 0
     busy = any(x is not None and max(x.values, default=0.0) > 0 for x in (c.running, c.waiting))
-    return number(ok if flat and not busy else 0.0)
+    if busy or c.first_tokens > 0 or c.finished > 0:
+        return number(0.0)
+    unseen = c.lost(TTFT, FINISHED) or ("" if c.http_seen else HTTP)
+    return missing(c, unseen) if unseen else number(c.growth(HTTP, status="2xx") or 0.0)
 
 
 def core_families_missing(c: Context) -> Reading:
     """How many of the families that every version has are absent from a readable page."""
     if not c.good.snapshots:
         return absent(GapKind.MISSING, "no readable page", "llm_target_up")
-    core = (f"{TTFT}_count", "llm_generation_tokens_total", "llm_requests_finished_total")
+    core = (f"{TTFT}_count", "llm_generation_tokens_total", FINISHED)
     have = c.good.names()
     return number(float(sum(name not in have for name in core)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import missing, no_traffic, number
 from llmvitals.signals.measure import Hist, percentile
@@ -35,8 +36,9 @@ def capacity_tokens(c: Context) -> Reading:
 
 
 def block_tokens(c: Context) -> float:
-    """Tokens per KV block; 16, vLLM's GPU default, where the page does not say."""
-    return _gauge(c, "llm_kv_block_tokens", largest=True) or 16.0
+    """Tokens per KV block; capacity over blocks, else 16 (vLLM's GPU default), where the page does not say."""
+    said, blocks = _gauge(c, "llm_kv_block_tokens", largest=True), _gauge(c, "llm_kv_blocks")
+    return said or (round((_gauge(c, CAPACITY) or 0.0) / blocks) if blocks else 0.0) or 16.0
 
 
 def computed_prompt(c: Context) -> float | None:
@@ -74,6 +76,9 @@ def usage_high_ratio(c: Context) -> Reading:
     seen, derived = percentile(gauge.values, 0.9), little_usage(c)
     if derived is not None and derived > seen:
         return number(derived, Standing.ESTIMATE, "Little's law; the gauge under-reads during prefills")
+    lost = c.lost(INFERENCE, GENERATED, PROMPT, "llm_requests_finished_total", "llm_kv_blocks")
+    if lost and 1.0 - seen > c.settings.thresholds.kv_free_floor:
+        return missing(c, lost)  # the gauge alone cannot say that KV is free
     return number(min(1.0, seen))
 
 
@@ -83,9 +88,9 @@ def need_ratio(c: Context) -> Reading:
     """
     h, blocks = c.hist(PROMPT), _gauge(c, "llm_kv_blocks")
     ranks = max(1, len(c.live.tracks("llm_kv_blocks")))
-    if not blocks:
-        return missing(c, "llm_kv_blocks")
-    if h is None or h.mean is None:
+    if not blocks or h is None:
+        return missing(c, PROMPT if blocks else "llm_kv_blocks")
+    if h.mean is None:
         return no_traffic("finished requests whose length is known")
     large = h.bucket(0.95)
     uncached = 1.0 - (hit_ratio(c) or 0.0)
@@ -99,6 +104,8 @@ def room_ratio(c: Context) -> Reading:
     if usage.value is None:
         return usage
     floor = c.settings.thresholds.kv_free_floor
+    if need.gap is not None and need.gap.kind is GapKind.MISSING and 1.0 - usage.value > floor:
+        return need
     return number(1.0 - usage.value - max(floor, need.value or 0.0), Standing.ESTIMATE)
 
 

@@ -14,6 +14,7 @@ from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.measure import Line, mann_kendall_z, steps
 from llmvitals.signals.reading import Reading, Standing
 
+FINISHED = "llm_requests_finished_total"
 WAITING = "llm_requests_waiting"
 RUNNING = "llm_requests_running"
 REASON = "llm_requests_waiting_by_reason"
@@ -48,6 +49,8 @@ def _again(c: Context) -> tuple[float, ...] | Reading:
     kv = c.gauge("llm_kv_usage_ratio", peak=True)
     if ever.last == 0 and (kv is None or max(kv.values) < FULL_KV):
         return (0.0,) * len(clock.values)
+    if c.aborts is None and clock.last > done.last + running.last:  # they may have left instead
+        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     left = c.aborts.values if c.aborts else (0.0,) * len(clock.values)
     rows = zip(clock.values, done.values, running.values, left, waiting.values, strict=True)
     return tuple(min(max(0.0, tokens - ended - run - gone), queue) for tokens, ended, run, gone, queue in rows)
@@ -196,8 +199,8 @@ def running_pinned_ratio(c: Context) -> Reading:
 
 def turnover_ratio(c: Context) -> Reading:
     """How many times the running batch was replaced: finished / most running."""
-    if c.running is None:
-        return missing(c, RUNNING)
+    if c.running is None or c.lost(FINISHED):
+        return missing(c, c.lost(FINISHED) or RUNNING)
     top = max(c.running.values)
     return number(c.finished / top) if top > 0 else no_traffic("running request")
 
@@ -211,8 +214,8 @@ def waiting_trend_z(c: Context) -> Reading:
 
 def waiting_growth_sigmas(c: Context) -> Reading:
     """Growth of the queue over the window in units of the spread of a balanced queue, sqrt(arrivals)."""
-    if c.waiting is None:
-        return missing(c, WAITING)
+    if c.waiting is None or c.lost(FINISHED):
+        return missing(c, c.lost(FINISHED) or WAITING)
     grown = c.waiting.values[-1] - c.waiting.values[0]
     arrivals = max(1.0, c.finished + grown + (c.aborted or 0.0))
     return number(grown / math.sqrt(arrivals))
@@ -220,10 +223,12 @@ def waiting_growth_sigmas(c: Context) -> Reading:
 
 def arrival_rate(c: Context) -> Reading:
     """Requests per second that reached the engine: finished + aborted + growth of those inside, over the window."""
-    if c.running is None or c.waiting is None or c.live.seconds <= 0:
-        return missing(c, RUNNING)
+    if c.running is None or c.waiting is None or c.aborted is None or c.lost(FINISHED):
+        return missing(c, c.lost(FINISHED, RUNNING, WAITING, "llm_request_n_param") or "llm_http_requests_total")
+    if c.good.seconds <= 0:
+        return absent(GapKind.TOO_SHORT, "one page only")
     inside = (c.running.last + c.waiting.last) - (c.running.values[0] + c.waiting.values[0])
-    return number(max(0.0, c.finished + (c.aborted or 0.0) + inside) / c.good.seconds)
+    return number(max(0.0, c.finished + c.aborted + inside) / c.good.seconds)
 
 
 def preemption_spread_ratio(c: Context) -> Reading:
@@ -240,6 +245,6 @@ def preemption_spread_ratio(c: Context) -> Reading:
 
 def preemptions_per_completion(c: Context) -> Reading:
     """Preemptions per finished request."""
-    if c.preemptions is None:
-        return missing(c, "llm_preemptions_total")
+    if c.preemptions is None or c.lost(FINISHED):
+        return missing(c, c.lost(FINISHED) or "llm_preemptions_total")
     return number(c.preemptions / max(1.0, c.finished))

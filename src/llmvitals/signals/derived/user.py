@@ -98,9 +98,9 @@ def tpot_harm_p(c: Context) -> Reading:
     """Chance of so many definite TPOT breaches if the objective were just met (binomial tail). Small = users are
     hurt.
 
-    Engines without a per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow.
+    Engines that have no per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow.
     """
-    if c.hist(TPOT) is not None:
+    if c.hist(TPOT) is not None or c.lost(TPOT):
         return _harm(tpot_breaches(c), c, TPOT)
     h = c.hist(ITL)
     if h is None:
@@ -159,7 +159,7 @@ def goodput_high_ratio(c: Context) -> Reading:
 
 
 def _http(c: Context, status: str) -> float | None:
-    if not c.window.tracks("llm_http_requests_total") and c.clock is None:
+    if not c.http_seen:
         return None
     return c.growth("llm_http_requests_total", status=status) or 0.0
 

@@ -67,14 +67,19 @@ def itl_p99_low_seconds(c: Context) -> Reading:
     return _edge(c, ITL, 0.99)
 
 
+def _per_request(c: Context) -> str:
+    """Where the time per token of a request is read: engines that have no such family show gaps only."""
+    return TPOT if c.hist(TPOT) is not None or c.lost(TPOT) else ITL
+
+
 def tpot_median_low_seconds(c: Context) -> Reading:
     """The median time per output token of a request is at least this (lower edge of its bucket, seconds)."""
-    return _edge(c, TPOT if c.hist(TPOT) is not None else ITL, 0.5)
+    return _edge(c, _per_request(c), 0.5)
 
 
 def tpot_median_high_seconds(c: Context) -> Reading:
     """The median time per output token of a request is at most this (upper edge of its bucket, seconds)."""
-    return _edge(c, TPOT if c.hist(TPOT) is not None else ITL, 0.5, upper=True)
+    return _edge(c, _per_request(c), 0.5, upper=True)
 
 
 def itl_spread(c: Context) -> Reading:
