@@ -16,7 +16,7 @@ from llmvitals.errors import MissingExtraError
 LOOPBACK = "127.0.0.1"
 
 
-@click.command()
+@click.command(name="app")
 @click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file with sources.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port to listen on.")
 @click.option(

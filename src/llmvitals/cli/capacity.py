@@ -26,7 +26,7 @@ class _Line:
     how: str = ""
 
 
-@click.command()
+@click.command(name="capacity")
 @click.option("--model-config", type=click.Path(path_type=Path), required=True, help="The model's config.json.")
 @click.option("--gpu", type=click.Choice([g.name for g in capacity.GPUS], case_sensitive=False), help="GPU model.")
 @click.option("--gpu-memory-gb", type=click.FloatRange(min=0, min_open=True), help="GB per GPU, for one not listed.")

@@ -21,7 +21,7 @@ from llmvitals.sources.record import Recorder
 from llmvitals.telemetry.ingest import Fetcher, RawPage
 
 
-@click.command()
+@click.command(name="capture")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @click.option("--for", "seconds", type=duration, default="5m", show_default=True, metavar="DURATION", help="How long.")
 @click.option(

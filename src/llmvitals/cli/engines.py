@@ -12,7 +12,7 @@ from llmvitals.cli.screen import show
 from llmvitals.telemetry.engines import engines
 
 
-@click.command()
+@click.command(name="engines")
 @click.option(
     "--format",
     "form",

@@ -12,7 +12,7 @@ from llmvitals.cli.targets import live_targets
 from llmvitals.exporters import lifecycle
 
 
-@click.command()
+@click.command(name="serve")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
     "--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file; SIGHUP reads it again."

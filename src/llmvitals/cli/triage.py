@@ -67,7 +67,7 @@ def moment(text: str) -> float:
     return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
 
 
-@click.command()
+@click.command(name="triage")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @click.option(
     "--for",
