@@ -1,0 +1,310 @@
+"""The triage page in a real browser, at desktop and phone width, over made documents and over the real exporter."""
+
+import time
+from importlib.util import find_spec
+
+import pytest
+import requests
+
+from llmvitals.exporters.lifecycle import Exporter
+from llmvitals.settings import Exporter as Limits
+from llmvitals.settings import Settings, Target
+from llmvitals.simulator.scenarios import scenario
+from llmvitals.telemetry.ingest import RawPage
+from support.fake_exporter import BLIND, SENTENCES, THRASH, FakeExporter
+
+if find_spec("streamlit") is None or find_spec("selenium") is None:
+    pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
+
+from support.browser import DESKTOP, PHONE, browser, picture, streamlit
+
+pytestmark = pytest.mark.browser
+CHART = ".stVegaLiteChart svg"
+# Of the six conditions of the made cause one has no number; of the six vital signs the exporter keeps five.
+CHARTS = 5 + 5
+
+# For each head of a chart its signal and, of the chart below it, the lines, the rules and shades of its limit, and its label.
+DRAWN = """
+return [...document.querySelectorAll('.lv-ev')].map(head => {
+  const svg = head.closest('[data-testid="stColumn"]').querySelector('.stVegaLiteChart svg');
+  const count = selector => svg.querySelectorAll(selector).length;
+  return [head.dataset.signal, svg && {
+    lines: count('.mark-line path, .mark-symbol path'),
+    rules: count('.mark-rule line[stroke="#c4501b"], .mark-rule path[stroke="#c4501b"]'),
+    shades: count('.mark-rect path[fill="#c4501b"]'),
+    labels: [...svg.querySelectorAll('text[fill="#c4501b"]')].map(e => e.textContent),
+  }];
+});
+"""
+# Elements of the page proper that stick out of the viewport, by class and text; listings scroll by themselves.
+STICKING_OUT = """
+return [...document.querySelectorAll('.stMain *')]
+  .filter(e => !e.closest('pre') && e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.className + ': ' + (e.innerText || '').slice(0, 40));
+"""
+
+
+@pytest.fixture(scope="module")
+def page():
+    """One browser for the module."""
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def fake():
+    """One made exporter for the module; each test sets what it says."""
+    exporter = FakeExporter()
+    yield exporter
+    exporter.close()
+
+
+@pytest.fixture(scope="module")
+def gone():
+    """The address of an exporter that has ended."""
+    exporter = FakeExporter()
+    exporter.close()
+    return exporter.url
+
+
+@pytest.fixture(scope="module")
+def url(fake, gone, tmp_path_factory):
+    """The app over both."""
+    sources = [{"name": "prod", "url": fake.url}, {"name": "gone", "url": gone}]
+    settings = {"exporter": {"interval_seconds": 1.0}, "sources": sources}
+    with streamlit(settings, tmp_path_factory.mktemp("app")) as found:
+        yield found
+
+
+def calm(page):
+    """No exception, no complaint on the console, no word to another host; then leave the page."""
+    assert not page.texts('[data-testid="stException"]')
+    assert page.complaints() == []
+    assert page.hosts() <= {"127.0.0.1"}
+    page.leave()
+
+
+@pytest.fixture(autouse=True)
+def _calm(fake, page):
+    """Every test starts with the cause and ends calm."""
+    fake.verdict, fake.answers = "cause", {}
+    yield
+    calm(page)
+
+
+def opened(page, url, size=DESKTOP):
+    """Load the page and wait until the walk's last step and all charts are drawn."""
+    page.open(url, size)
+    page.has('[data-step="7"]')
+    page.until(f"document.querySelectorAll('{CHART}').length === {CHARTS}")
+
+
+@pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
+def test_the_verdict_its_number_and_its_confidence_are_on_top(page, url, name, size):
+    opened(page, url, size)
+    picture(page, f"cause-{name}")
+    top = page.has(".lv-verdict")
+    for said in ("Cause found", "Preemption thrash", SENTENCES["cause"], "94%", "high", "vllm-0", "llama-3-8b"):
+        assert said in top.text
+    action = page.has(".lv-action")
+    assert "max_num_seqs = 4" in action.text
+    assert THRASH["action"]["text"] in action.text
+    assert top.y < action.y < 700
+    assert page.run(STICKING_OUT) == []
+    assert page.run("return document.documentElement.scrollWidth") <= size[0]
+
+
+def test_every_line_has_its_limit_drawn_in(page, url):
+    opened(page, url)
+    drawn = dict(page.run(DRAWN))
+    assert list(drawn)[:6] == [e["signal"] for e in THRASH["evidence"]]
+    assert drawn.pop("gpu_sm_active_ratio") is None
+    assert all(found["lines"] >= 1 for found in drawn.values())
+    assert {signal: found["labels"] for signal, found in drawn.items()} == {
+        "preemptions_per_minute": ["limit 5 /min"],
+        "preemption_spread_ratio": ["limit 33.3 %"],
+        "kv_usage_high_ratio": ["limit 95 %"],
+        "preemptions_per_completion": ["limit 0.1"],
+        "waiting_share_ratio": ["limit 50 %"],
+        "ttft_p95_seconds": ["limit 2 s"],
+        "tpot_p95_seconds": ["limit 50 ms"],
+        "requests_waiting": [],
+        "requests_running": [],
+        "generation_tokens_rate": [],
+    }
+    for found in drawn.values():
+        assert found["rules"] == found["shades"] == len(found["labels"])
+
+
+def test_a_number_and_a_gap_are_told_beside_their_limit(page, url):
+    opened(page, url)
+    measured = page.has('[data-signal="preemptions_per_minute"]').text
+    assert "126 /min" in measured
+    assert "limit > 5 /min" in measured
+    assert "Speaks for it" in measured
+    absent = page.has('[data-signal="gpu_sm_active_ratio"]').text
+    assert "no data" in absent
+    assert "no GPU page is joined" in absent
+
+
+def test_steps_in_order_with_states_and_reasons_then_what_it_is_blind_to(page, url):
+    opened(page, url)
+    steps = page.run("return [...document.querySelectorAll('[data-step]')].map(e => e.dataset.step)")
+    assert steps == [str(n) for n in range(8)]
+    places = [page.has(f'[data-step="{n}"]').y for n in range(8)]
+    assert places == sorted(places)
+    thrash = page.has('[data-cause="preemption-thrash"]').text
+    assert "Firing" in thrash
+    assert "Work is evicted and computed again." in thrash
+    for cause, word in (
+        ("kv-cache-saturation", "Shadowed"),
+        ("vram-headroom", "Unknown"),
+        ("adapter-slots", "Not applicable"),
+    ):
+        assert word in page.has(f'[data-cause="{cause}"]').text
+        assert page.run(f"return !document.querySelector('[data-cause=\"{cause}\"] .lv-good')")
+    shown = page.has(".stMain").text
+    for item in BLIND:
+        assert all(item[key] in shown for key in ("what", "why", "series"))
+    assert "Unbounded output" in page.has("[data-contributing]").text
+
+
+def test_the_runbook_is_inside(page, url):
+    opened(page, url)
+    page.element("summary", "Runbook: Preemption thrash").click()
+    page.has(".stMarkdown", "More requests were admitted than the KV pool can hold")
+    page.has(".stMarkdown", "--max-num-seqs")
+
+
+def test_a_refresh_neither_folds_nor_jumps(page, url, fake):
+    opened(page, url, (1280, 900))
+    page.element("summary", "Measured in step 1").click()
+    page.has(".lv-table caption", "VRAM headroom")
+    page.run("document.querySelector('.stMain').scrollTo(0, 1500)")
+    before = page.run("return document.querySelector('.stMain').scrollTop")
+    asked = len(fake.asked)
+    fake.answers["/triage"] = (
+        200,
+        fake.answer("/triage")[1].replace(b"evicted and computed again", b"evicted once more"),
+    )
+    page.has('[data-cause="preemption-thrash"]', "evicted once more")
+    assert len(fake.asked) > asked
+    assert "VRAM headroom" in page.has(".lv-table caption", "VRAM headroom").text
+    assert page.run("return document.querySelector('.stMain').scrollTop") == before
+    assert page.run("return [...document.querySelectorAll('.lv-step')].every(e => getComputedStyle(e).opacity === '1')")
+
+
+@pytest.mark.parametrize("verdict", ["healthy", "shedding", "no-traffic", "undetermined"])
+def test_other_verdicts(page, url, fake, verdict):
+    fake.verdict = verdict
+    page.open(url)
+    top = page.has(".lv-verdict", SENTENCES[verdict])
+    picture(page, verdict)
+    page.has('[data-step="7"]')
+    assert not page.driver.find_elements("css selector", ".lv-action")
+    green = "lv-good" in top.classes
+    assert green == (verdict == "healthy")
+    if verdict in ("no-traffic", "undetermined"):
+        page.until("!document.querySelector('[data-step] .lv-good')")
+
+
+def test_a_link_from_an_alert_lands_on_its_scope_and_stays_there(page, url):
+    page.open(f"{url}/?source=prod&instance=vllm-1&model=llama-3-8b")
+    page.has(".lv-verdict", "vllm-1")
+    page.has(".lv-verdict", SENTENCES["healthy"])
+    page.open(url)
+    page.has(".lv-verdict", SENTENCES["cause"])
+    page.element('[data-testid="stSidebar"] input[aria-label="Scope"]').click()
+    page.element('[role="option"]', "vllm-1").click()
+    page.has(".lv-verdict", SENTENCES["healthy"])
+    page.until("location.search.includes('instance=vllm-1')")
+    page.open(page.driver.current_url)
+    page.has(".lv-verdict", SENTENCES["healthy"])
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_an_unreachable_source_is_one_clear_line(page, url, gone, size):
+    page.open(f"{url}/?source=gone", size)
+    line = page.has(".lv-line", "Source unreachable")
+    picture(page, "unreachable")
+    assert f"{gone}/triage" in line.text
+    assert "nothing answers there" in line.text
+    assert "Start the exporter" in line.text
+    assert not page.driver.find_elements("css selector", ".lv-verdict")
+    assert page.run(STICKING_OUT) == []
+
+
+def test_the_last_verdict_stays_marked_while_the_source_is_away(page, url, fake):
+    opened(page, url)
+    fake.answers["/triage"] = (503, b"{}")
+    page.has(".lv-line", "last verdict shown")
+    picture(page, "stale")
+    assert "lv-stale" in page.has(".lv-verdict", SENTENCES["cause"]).classes
+    del fake.answers["/triage"]
+    page.until("!document.querySelector('.lv-stale') && !document.body.innerText.includes('last verdict shown')")
+
+
+def test_a_url_may_be_typed_in_on_loopback(page, url):
+    other = FakeExporter()
+    other.verdict = "shedding"
+    try:
+        opened(page, url)
+        page.element("summary", "Another URL").click()
+        field = page.until("document.querySelector('[data-testid=\"stTextInput\"] input[placeholder^=http]')")
+        page.until("arguments.length === 0 && document.querySelector('[placeholder^=http]').offsetParent !== null")
+        field.send_keys(other.url + "\n")
+        page.has(".lv-verdict", SENTENCES["shedding"])
+    finally:
+        other.close()
+
+
+def test_no_source_and_a_page_for_everybody(page, tmp_path):
+    with streamlit({}, tmp_path, address="0.0.0.0") as found:
+        page.open(found)
+        page.has(".lv-line", "No source configured")
+        assert not page.driver.find_elements("css selector", '[data-testid="stTextInput"]')
+        calm(page)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """The real exporter over the simulated engine, 40 s into its long answers; the pages of the past are given to it."""
+    origin = time.time() - 60.0
+    live = scenario("preemption").live(origin=origin)
+    target = Target(url="http://127.0.0.1:9/metrics", name="simulated", gpu_url="http://127.0.0.1:9/gpu")
+    limits = Limits(listen="127.0.0.1:0", interval_seconds=1.0, window_seconds=30.0)
+
+    def pages(t):
+        raw = {"engine": live.page_at(t), "gpu": live.gpu_page_at(t)}
+        return {name: RawPage(t, 0.01, 200, body, "") for name, body in raw.items()}
+
+    def fetch(asked, *, timeout_s):
+        return pages(time.time())["gpu" if asked.startswith(target.gpu_url) else "engine"]
+
+    exporter = Exporter(Settings(targets=(target,), exporter=limits), fetch=fetch)
+    for second in range(30, 60):
+        found = pages(origin + second)
+        exporter.recall({"simulated": found["engine"]}, {target.gpu_url: found["gpu"]})
+    with exporter:
+        yield exporter
+
+
+@pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
+def test_the_page_says_what_the_real_exporter_says(page, simulated, tmp_path, name, size):
+    settings = {"exporter": {"interval_seconds": 1.0}, "sources": [{"name": "simulation", "url": simulated.url}]}
+    with streamlit(settings, tmp_path) as found:
+        page.open(found, size)
+        page.has(".lv-verdict", "Preemption thrash")
+        page.until(f"document.querySelectorAll('{CHART}').length >= 8")
+        page.until("document.querySelectorAll('.lv-ev').length >= 8")
+        shown = page.has(".lv-set").text
+        picture(page, f"real-{name}")
+        told = requests.get(f"{simulated.url}/triage", timeout=10).json()
+        assert told["leading"]["cause"] == "preemption-thrash"
+        # The exporter judges again each second: the page may be some cycles behind.
+        setting, seats = shown.rsplit(" ", 1)
+        assert setting.split(" =")[0] == told["leading"]["action"]["setting"]
+        assert int(seats) == pytest.approx(told["leading"]["action"]["value"], rel=0.15)
+        assert page.texts("[data-step] h3")[0].startswith("0 · Can the numbers be trusted")
+        assert page.run(STICKING_OUT) == []
+        calm(page)
