@@ -151,6 +151,12 @@ def test_an_exporter_that_is_not_ready():
         assert "has no verdict yet" in one_clear_line(llmvitals("triage", exporter.url))
 
 
+def test_gpus_without_an_engine(tmp_path):
+    page = tmp_path / "gpu.prom"
+    page.write_text('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 50\n')
+    assert "gpu.prom: shows GPUs, but no engine" in one_clear_line(llmvitals("triage", page))
+
+
 def test_a_recording_is_not_overwritten(server, tmp_path):
     folder = recording(tmp_path)
     line = one_clear_line(llmvitals("capture", "http://127.0.0.1:1", "-o", folder))
@@ -170,7 +176,7 @@ def test_what_nobody_expected_is_one_line_too_and_debug_shows_the_rest(tmp_path)
     page.write_bytes(b"vllm:num_requests_running 1\n")
     code = (
         "import sys, llmvitals.cli.triage as t, llmvitals.cli as c\n"
-        "def boom(path): raise RuntimeError('cogs\\nare loose')\n"
+        "def boom(path, limits): raise RuntimeError('cogs\\nare loose')\n"
         "t.read_page_file = boom\n"
         "c.main(sys.argv[1:])"
     )

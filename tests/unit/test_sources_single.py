@@ -8,7 +8,7 @@ import os
 import pytest
 
 from llmvitals.errors import LlmvitalsError, PageError, UnreachableError
-from llmvitals.sources.assemble import Feed, observed
+from llmvitals.sources.assemble import Feed, is_gpu_only, observed
 from llmvitals.sources.exporter import is_exporter, read_triage, triage_url
 from llmvitals.sources.page_file import read_page_file
 from llmvitals.telemetry.ingest import Limits, RawPage
@@ -138,3 +138,8 @@ def test_gpus_that_fit_no_engine_stay_by_themselves():
     seen = observed([engine_feed("a"), engine_feed("b"), gpu_feed()])
     assert [one.name for one in seen] == ["a", "b", "gpu"]
     assert active(seen[2])[0] == {"gpu": 0.01}
+    assert [is_gpu_only(one) for one in seen] == [False, False, True]
+
+
+def test_an_engine_with_its_gpus_is_no_gpu_page():
+    assert not is_gpu_only(observed([engine_feed("a"), gpu_feed()])[0])

@@ -15,11 +15,12 @@ from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import progress, show
 from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings, Target
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
-from llmvitals.sources.assemble import companions
+from llmvitals.sources.assemble import companions, is_gpu_only
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.sources.exporter import read_triage, triage_url
 from llmvitals.sources.live import observe
@@ -177,8 +178,15 @@ def _exported(url: str) -> list[Verdict]:
 
 
 def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
+    engines = [one for one in observed if not is_gpu_only(one)]
+    if not engines:
+        raise PageError(
+            "shows GPUs, but no engine to judge",
+            place=", ".join(one.name for one in observed),
+            remedy="Give the engine's URL; the settings join a GPU page to it (targets: gpu_url).",
+        )
     return [
         diagnose(window, settings, scope={"instance": instance, "model": model})
-        for one in observed
+        for one in engines
         for (instance, model), window in scopes(one.snapshots).items()
     ]

@@ -56,6 +56,15 @@ def observed(feeds: Sequence[Feed], limits: Limits | None = None) -> tuple[Obser
     return tuple(found)
 
 
+def is_gpu_only(seen: Observed) -> bool:
+    """Whether a target is a GPU page that was joined to no engine: there is nothing in it to judge."""
+    return any(
+        key.name == "llm_target_info" and key.label("engine") == GPU_KIND
+        for snapshot in seen.snapshots
+        for key in snapshot.samples
+    )
+
+
 def _owner(gpu: Feed, engines: Sequence[Feed]) -> str | None:
     if gpu.engine:
         return next((feed.name for feed in engines if feed.name == gpu.engine), None)
