@@ -72,7 +72,7 @@ def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
     if failed:
         return CheckResult(check.cause, State.CLEAR, best, "; ".join(map(_against, failed[:2])))
     unseen = [e for e in best if e.holds is None]
-    unsupported = all(e.gap.startswith(GapKind.UNSUPPORTED) for e in unseen)
+    unsupported = any(e.gap.startswith(GapKind.UNSUPPORTED) for e in unseen)
     state = State.NOT_APPLICABLE if unsupported else State.UNKNOWN
     return CheckResult(check.cause, state, best, "; ".join(f"{e.title}: {e.gap}" for e in unseen[:2]))
 

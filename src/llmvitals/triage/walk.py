@@ -8,8 +8,10 @@ loads change.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
@@ -42,7 +44,8 @@ def diagnose_with(
     readings = compute(window, settings)
     whole = _walk(window, readings, settings, scope or {})
     settled = whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY}
-    if settled or not _hurt(readings, settings) or window.seconds / 3 < LATE_SECONDS:
+    undecided = any(_open(CHECKS, states(whole), readings, settings))
+    if settled or undecided or not _hurt(readings, settings) or window.seconds / 3 < LATE_SECONDS:
         return whole, readings
     late_window = window.slice(window.end - window.seconds / 3, window.end)
     late_readings = compute(late_window, settings)
@@ -73,10 +76,13 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         finding(check, results[check.cause], readings, settings) for check in firing if check.cause not in shadowed
     )
     outcome, leading = _outcome(findings, readings, settings)
+    doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
+    if doubt:
+        outcome, leading = Outcome.UNDETERMINED, None
     contributing = tuple(f for f in findings if f is not leading and f.cause != "overloaded-and-shedding")
     return Verdict(
         outcome,
-        _sentence(outcome, leading, contributing, readings, settings),
+        doubt or _sentence(outcome, leading, contributing, readings, settings),
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
@@ -111,10 +117,39 @@ def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settin
     return Outcome.HEALTHY, None
 
 
-_NO_HARM_NEEDED = _UNLIKE_HEALTH | {"unbounded-output", "ghost-compute", "preemption-thrash", "unbounded-queue"}
+_NO_HARM_NEEDED = _UNLIKE_HEALTH | {
+    "overloaded-and-shedding",
+    "unbounded-output",
+    "ghost-compute",
+    "preemption-thrash",
+    "unbounded-queue",
+}
 
 
-def _mentioned_only(found: Finding, readings: Readings, settings: Settings) -> bool:
+def _doubt(leading: Finding, results: dict[str, CheckResult], readings: Readings, settings: Settings) -> str:
+    """Why a finding must not lead: an earlier check would take its place if a family were not missing from the page."""
+    earlier = CHECKS[: [check.cause for check in CHECKS].index(leading.cause)]
+    for check, why in _open(earlier, results, readings, settings):
+        return f"Undetermined: {leading.cause} shows, but {check.cause} cannot be ruled out: {why}."
+    return ""
+
+
+def _open(
+    checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings, settings: Settings
+) -> Iterator[tuple[Check, str]]:
+    """Checks that may lead and are undecided only because a family is missing, with what is missing.
+
+    What a version or a configuration cannot show (UNSUPPORTED) opens no question, nor does a window that is too short.
+    """
+    for check in checks:
+        found = results[check.cause]
+        may_lead = check.leads or check.cause == "overloaded-and-shedding"
+        gaps = [e.gap for e in found.evidence if e.holds is None and e.gap.startswith(GapKind.MISSING)]
+        if found.state is State.UNKNOWN and may_lead and gaps and not _mentioned_only(check, readings, settings):
+            yield check, gaps[0].removeprefix(f"{GapKind.MISSING}: ")
+
+
+def _mentioned_only(found: Finding | Check, readings: Readings, settings: Settings) -> bool:
     """A finding that hurts nobody is mentioned, not led with, unless it is a hazard by its nature."""
     return found.cause not in _NO_HARM_NEEDED and not _hurt(readings, settings)
 
