@@ -129,10 +129,11 @@ def test_live_servers_are_watched_side_by_side():
         ran = llmvitals("triage", "--json", *FAST, one.url, two.url.removeprefix("http://"))
     jsonschema.validate(ran.json, SCHEMA)
     assert ran.code == 2  # 1.2 s are no window
-    assert {one["name"] for one in ran.json["targets"]} == {u.removeprefix("http://") for u in (one.url, two.url)}
-    assert ran.json["window"]["pages"] == 7
+    pages = {target["name"]: target["detail"]["window"]["pages"] for target in ran.json["targets"]}
+    # A first look, then 0 s, 0.2 s ... 1.2 s; a busy machine may miss a turn, and then asks no more often for it.
+    assert pages == {server.url.removeprefix("http://"): len(server.asked) - 1 for server in (one, two)}
+    assert all(4 <= count <= 7 for count in pages.values())
     assert ran.err == ""  # no terminal, no bar
-    assert len(one.asked) == 8  # a first look, then 0 s, 0.2 s ... 1.2 s
 
 
 def test_a_target_that_is_down_does_not_hide_the_others():
@@ -183,9 +184,11 @@ def test_a_recording_of_live_servers_is_triaged_later(tmp_path):
     with Answers({"/metrics": engine}) as one, Answers({"/metrics": engine}) as two:
         ran = llmvitals("capture", one.url, two.url, "--for", "600ms", "--interval", "200ms", "-o", folder)
     assert (ran.code, ran.err) == (0, "")
-    assert "8 pages" in ran.out
-    assert [len(target.pages) for target in raw(folder)] == [4, 4]
-    assert llmvitals("triage", "--json", folder).json["window"]["pages"] == 4
+    kept = [len(target.pages) for target in raw(folder)]
+    assert kept == [len(one.asked) - 1, len(two.asked) - 1]
+    assert all(2 <= count <= 4 for count in kept)
+    assert f"{sum(kept)} pages" in ran.out
+    assert llmvitals("triage", "--json", folder).json["window"]["pages"] in kept
 
 
 def test_ctrl_c_keeps_what_was_recorded(tmp_path):
