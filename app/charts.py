@@ -8,7 +8,7 @@ import altair as alt
 
 from llmvitals.triage.chart import Chart
 
-LINE, LIMIT = "#3d7fc4", "#c4501b"
+LINE, LIMIT = "#3d7fc4", "#d65a22"
 
 
 def draw(chart: Chart) -> alt.LayerChart | alt.FacetChart:

@@ -32,6 +32,7 @@ _SHEET = """
 /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
 .stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
 .stApp [data-testid="stExpander"] summary { color:inherit !important; }
+.stApp [data-testid="stExpander"] :is(summary, summary *) { opacity:1 !important; transition:none !important; }
 .stMainBlockContainer { padding-top:2.2rem; padding-bottom:4rem; max-width:1180px; }
 .lv, .lv * { box-sizing:border-box; }
 .lv { font-size:15px; line-height:1.45; overflow-wrap:anywhere; }
@@ -87,6 +88,7 @@ _SHEET = """
  /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
 .stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
 .stApp [data-testid="stExpander"] summary { color:inherit !important; }
+.stApp [data-testid="stExpander"] :is(summary, summary *) { opacity:1 !important; transition:none !important; }
 .stMainBlockContainer { padding:4.2rem 12px 3rem; }
  .lv-verdict, .lv-action { padding:12px 14px; } .lv-verdict h1 { font-size:23px; } .lv-verdict p { font-size:16px; }
  .lv-check { grid-template-columns:1fr auto; } .lv-check .n { grid-row:1; font-weight:600; }

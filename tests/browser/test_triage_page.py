@@ -6,12 +6,14 @@ from importlib.util import find_spec
 import pytest
 import requests
 
+from llmvitals.exporters.cycle import Engine
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.telemetry.ingest import RawPage
 from support.fake_exporter import BLIND, SENTENCES, THRASH, FakeExporter
+from support.prometheus import wait_for
 
 if find_spec("streamlit") is None or find_spec("selenium") is None:
     pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
@@ -30,9 +32,9 @@ return [...document.querySelectorAll('.lv-ev')].map(head => {
   const count = selector => svg.querySelectorAll(selector).length;
   return [head.dataset.signal, svg && {
     lines: count('.mark-line path, .mark-symbol path'),
-    rules: count('.mark-rule line[stroke="#c4501b"], .mark-rule path[stroke="#c4501b"]'),
-    shades: count('.mark-rect path[fill="#c4501b"]'),
-    labels: [...svg.querySelectorAll('text[fill="#c4501b"]')].map(e => e.textContent),
+    rules: count('.mark-rule line[stroke="#d65a22"], .mark-rule path[stroke="#d65a22"]'),
+    shades: count('.mark-rect path[fill="#d65a22"]'),
+    labels: [...svg.querySelectorAll('text[fill="#d65a22"]')].map(e => e.textContent),
   }];
 });
 """
@@ -266,45 +268,65 @@ def test_no_source_and_a_page_for_everybody(page, tmp_path):
         calm(page)
 
 
+SECONDS = 60
+LIMITS = Limits(listen="127.0.0.1:0", interval_seconds=3600.0, window_seconds=30.0, timeout_seconds=60.0)
+
+
 @pytest.fixture(scope="module")
 def simulated():
-    """The real exporter over the simulated engine, 40 s into its long answers; the pages of the past are given to it."""
-    origin = time.time() - 60.0
+    """The real exporter over the simulated engine, 50 s into its long answers.
+
+    It is given the cycles of the past half minute, makes one of its own at its start, and then none for an hour: what it
+    says does not change while the page is read.
+    """
+    origin = time.time() - SECONDS
     live = scenario("preemption").live(origin=origin)
     target = Target(url="http://127.0.0.1:9/metrics", name="simulated", gpu_url="http://127.0.0.1:9/gpu")
-    limits = Limits(listen="127.0.0.1:0", interval_seconds=1.0, window_seconds=30.0)
 
     def pages(t):
-        raw = {"engine": live.page_at(t), "gpu": live.gpu_page_at(t)}
-        return {name: RawPage(t, 0.01, 200, body, "") for name, body in raw.items()}
+        engine, gpu = (RawPage(t, 0.01, 200, body, "") for body in (live.page_at(t), live.gpu_page_at(t)))
+        return {target.name: engine}, {target.gpu_url: gpu}
 
     def fetch(asked, *, timeout_s):
-        return pages(time.time())["gpu" if asked.startswith(target.gpu_url) else "engine"]
+        engine, gpu = pages(origin + SECONDS)
+        return gpu[target.gpu_url] if asked.startswith(target.gpu_url) else engine[target.name]
 
-    exporter = Exporter(Settings(targets=(target,), exporter=limits), fetch=fetch)
-    for second in range(30, 60):
-        found = pages(origin + second)
-        exporter.recall({"simulated": found["engine"]}, {target.gpu_url: found["gpu"]})
+    settings = Settings(targets=(target,), exporter=LIMITS)
+    exporter, past = Exporter(settings, fetch=fetch), Engine(settings)
+    for second in range(20, SECONDS, 2):
+        exporter.recall(*pages(origin + second))
+        past.record(*pages(origin + second))
+        if second >= 40:
+            exporter.board.post(past.publish(origin + second))
     with exporter:
+        wait_for(lambda: exporter.board.cycles > len(range(40, SECONDS, 2)), "the exporter's own cycle")
         yield exporter
 
 
 @pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
 def test_the_page_says_what_the_real_exporter_says(page, simulated, tmp_path, name, size):
-    settings = {"exporter": {"interval_seconds": 1.0}, "sources": [{"name": "simulation", "url": simulated.url}]}
+    told = requests.get(f"{simulated.url}/triage", timeout=60).json()
+    assert told["leading"]["cause"] == "preemption-thrash"
+    seats = told["leading"]["action"]["value"]
+    settings = {"exporter": {"interval_seconds": 3600.0}, "sources": [{"name": "simulation", "url": simulated.url}]}
     with streamlit(settings, tmp_path) as found:
         page.open(found, size)
-        page.has(".lv-verdict", "Preemption thrash")
-        page.until(f"document.querySelectorAll('{CHART}').length >= 8")
-        page.until("document.querySelectorAll('.lv-ev').length >= 8")
-        shown = page.has(".lv-set").text
-        picture(page, f"real-{name}")
-        told = requests.get(f"{simulated.url}/triage", timeout=10).json()
-        assert told["leading"]["cause"] == "preemption-thrash"
-        # The exporter judges again each second: the page may be some cycles behind.
-        setting, seats = shown.rsplit(" ", 1)
-        assert setting.split(" =")[0] == told["leading"]["action"]["setting"]
-        assert int(seats) == pytest.approx(told["leading"]["action"]["value"], rel=0.15)
-        assert page.texts("[data-step] h3")[0].startswith("0 · Can the numbers be trusted")
+        page.has(".lv-verdict", told["sentence"])
+        assert page.has(".lv-set").text.split()[-1] == f"{seats:.0f}"
+        evidence = {e["signal"] for e in told["leading"]["evidence"] if e["value"] is not None}
+        page.has("[data-step='7']")
+        page.until(f"document.querySelectorAll('{CHART}').length >= {len(evidence)} + 4")
+        drawn = dict(page.run(DRAWN))
+        assert all(drawn[signal]["lines"] for signal in evidence)
+        assert drawn["preemptions_per_minute"]["labels"]
+        steps = [step["title"] for step in told["steps"]]
+        heads = page.texts("[data-step] h3")
+        assert all(
+            shown.startswith(f"{n} · {title}") for n, (title, shown) in enumerate(zip(steps, heads, strict=True))
+        )
+        states = {c["cause"]: c["state"].replace("-", " ") for step in told["steps"] for c in step["checks"]}
+        for cause, state in states.items():
+            assert state in page.has(f'[data-cause="{cause}"]').text.lower()
         assert page.run(STICKING_OUT) == []
+        picture(page, f"real-{name}")
         calm(page)

@@ -22,7 +22,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from llmvitals.data import folder
 from support.prometheus import fetch, free_port, wait_for
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
 DESKTOP, PHONE = (1280, 4000), (390, 6000)
 FLAGS = (
     "--headless=new",
