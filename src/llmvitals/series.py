@@ -76,8 +76,8 @@ class Window:
 
     @classmethod
     def of(cls, snapshots: Iterable[Snapshot], *, start: float | None = None, end: float | None = None) -> Window:
-        """Build a window; the snapshots may come in any order."""
-        ordered = tuple(sorted(snapshots, key=lambda s: s.t))
+        """Build a window; the snapshots may come in any order. Of several at one moment the last one given counts."""
+        ordered = tuple({s.t: s for s in sorted(snapshots, key=lambda s: s.t)}.values())
         first = ordered[0].t if ordered else 0.0
         last = ordered[-1].t if ordered else 0.0
         window = cls(ordered, first if start is None else start, last if end is None else end)

@@ -6,16 +6,20 @@ can be compared with each other. Formulas and their failure modes: docs/accuracy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
-from llmvitals.series import Series, Window
+from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.measure import Hist, Line, growth, hist, line
 
 UP = "llm_target_up"
+
+_PROCESS = ("llm_process_start_time_seconds", "llm_process_cpu_seconds_total")
 
 # a new process: its start time moves up, its token counters fall
 _RESTART_SIGNS: tuple[tuple[str, int], ...] = (
@@ -40,21 +44,28 @@ class Context:
 
     @cached_property
     def good(self) -> Window:
-        """The readable pages, over the span from the first to the last of them."""
-        kept = [s for s, up in zip(self.window.snapshots, self.pages_up, strict=True) if up]
-        if kept and len(kept) == len(self.pages_up) and (kept[0].t, kept[-1].t) == (self.window.start, self.window.end):
+        """The readable pages, over the span from the first to the last of them, less what is no possible number."""
+        pages = self.window.snapshots
+        kept = list(_in_order(_usable(s) for s, up in zip(pages, self.pages_up, strict=True) if up))
+        whole = len(kept) == len(pages) and all(mine is s for mine, s in zip(kept, pages, strict=True))
+        if kept and whole and (kept[0].t, kept[-1].t) == (self.window.start, self.window.end):
             return self.window  # indexing is most of the cost of a verdict: do it once
         return Window.of(kept)
 
     @cached_property
     def restarts(self) -> tuple[float, ...]:
-        """Moments at which the process was found to be a new one: its start time moved, or the token counters fell."""
+        """Moments at which the process was found to be a new one: its start time moved up.
+
+        Only where the page shows no start time do falling token counters stand in for it.
+        """
         found: set[float] = set()
         for name, sign in _RESTART_SIGNS:
             track = line(self.good, name)
             if track is not None:
                 pairs = zip(track.times[1:], track.values, track.values[1:], strict=False)
                 found.update(t for t, before, now in pairs if sign * (now - before) > 1.0)
+                if sign > 0:
+                    break
         return tuple(sorted(found))
 
     @cached_property
@@ -68,7 +79,9 @@ class Context:
     def gap(self, family: str) -> Gap:
         """Why a family is absent: what the source said of it, or MISSING."""
         for track in self.window.tracks("llm_family_gap", {"family": family}):
-            return Gap(GapKind(track.label("gap", "unsupported")), track.label("reason", "not offered"), family)
+            told = track.label("gap")
+            kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
+            return Gap(kind, track.label("reason", "not offered"), family)
         help_text = BY_NAME[family].help if family in BY_NAME else ""
         return Gap(GapKind.MISSING, f"the page has no {family}: {help_text}".rstrip(": "), family)
 
@@ -138,7 +151,7 @@ class Context:
     @cached_property
     def http_seen(self) -> bool:
         """Whether HTTP answers can be told: vLLM shows their series only once a first answer has ended."""
-        if self.window.tracks("llm_http_requests_total"):
+        if self.good.tracks("llm_http_requests_total"):
             return True
         ended = self.counter("llm_requests_finished_total")
         return ended is not None and ended.last == 0
@@ -188,6 +201,27 @@ class Context:
         if self.aborts is None or not self.aborts.values:
             return None
         return max(0.0, self.aborts.values[-1] - self.aborts.values[0])
+
+
+def _usable(snapshot: Snapshot) -> Snapshot:
+    """Every canonical number is finite and not negative: what is neither was not measured."""
+    if all(0.0 <= v < math.inf for v in snapshot.samples.values()):
+        return snapshot
+    return replace(snapshot, samples={k: v for k, v in snapshot.samples.items() if 0.0 <= v < math.inf})
+
+
+def _in_order(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
+    """Leave out pages whose moment lies: a process' CPU time never falls, so one that fell was told by a stepped clock."""
+    process: float | None = None
+    used = 0.0
+    for snapshot in snapshots:
+        own = {k.name: v for k, v in snapshot.samples.items() if k.name in _PROCESS}
+        began, spent = own.get(_PROCESS[0]), own.get(_PROCESS[1])
+        if began is not None and spent is not None:
+            if began == process and spent < used:
+                continue
+            process, used = began, spent
+        yield snapshot
 
 
 def _up(samples: Mapping[Series, float]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from llmvitals.series import Track, Window
@@ -107,27 +107,40 @@ def growth(window: Window, name: str, match: Mapping[str, str] | None = None) ->
     tracks = window.tracks(name, match)
     if not tracks:
         return None
-    first_page = window.snapshots[0].t if window.snapshots else None
-    return sum(track_growth(track, born_after=first_page) for track in tracks)
+    return sum(grown for _, grown in _each(tracks, window))
+
+
+def _each(tracks: tuple[Track, ...], window: Window) -> Iterator[tuple[Track, float]]:
+    """Every series of a family with its growth; one that comes later than the first page was born in the window.
+
+    But a page that shows the family for one rank or model and not for another hid that one: its past is not ours.
+    """
+    first = window.snapshots[0].t
+    shown = {(t.label("model"), t.label("rank")) for t in tracks if t.times[0] == first}
+    for track in tracks:
+        born = not shown or (track.label("model"), track.label("rank")) in shown
+        yield track, track_growth(track, born_after=first if born else None)
 
 
 def hist(window: Window, family: str) -> Hist | None:
-    """The histogram of a family's observations in the window, its buckets summed over all series; None when absent."""
-    buckets = window.tracks(f"{family}_bucket")
-    if not buckets:
+    """The histogram of a family's observations in the window, its buckets summed over all series.
+
+    None when the family is absent, or not whole: without its sum no mean could be told from 0.
+    """
+    buckets, summed = window.tracks(f"{family}_bucket"), growth(window, f"{family}_sum")
+    if not buckets or summed is None:
         return None
-    first_page = window.snapshots[0].t
     sums: dict[float, float] = {}
-    for track in buckets:
+    for track, grown in _each(buckets, window):
         edge = float(track.label("le", "nan"))
-        sums[edge] = sums.get(edge, 0.0) + track_growth(track, born_after=first_page)
+        sums[edge] = sums.get(edge, 0.0) + grown
     edges = tuple(sorted(e for e in sums if math.isfinite(e)))
     running, counts = 0.0, []
     for edge in edges:  # a scrape can catch buckets between two updates: keep them monotone
         running = max(running, sums[edge])
         counts.append(running)
     total = sums.get(math.inf, running)
-    return Hist(edges, tuple(counts), max(total, running), growth(window, f"{family}_sum") or 0.0)
+    return Hist(edges, tuple(counts), max(total, running), summed)
 
 
 def steps(line_: Line) -> tuple[float, ...]:

@@ -141,11 +141,17 @@ def _open(
 
     What a version or a configuration cannot show (UNSUPPORTED) opens no question, nor does a window that is too short.
     """
+    blind = readings["harm_p"].value is None
     for check in checks:
         found = results[check.cause]
         may_lead = check.leads or check.cause == "overloaded-and-shedding"
         gaps = [e.gap for e in found.evidence if e.holds is None and e.gap.startswith(GapKind.MISSING)]
-        if found.state is State.UNKNOWN and may_lead and gaps and not _mentioned_only(check, readings, settings):
+        if (
+            found.state is State.UNKNOWN
+            and may_lead
+            and gaps
+            and (blind or not _mentioned_only(check, readings, settings))
+        ):
             yield check, gaps[0].removeprefix(f"{GapKind.MISSING}: ")
 
 

@@ -73,8 +73,8 @@ def stalled_seconds(c: Context) -> Reading:
     shots = c.live.snapshots
     if len(shots) < 2:
         return absent(GapKind.TOO_SHORT, "one page only")
-    if not _engine_view(shots[-1]):
-        return missing(c, TTFT)
+    if c.clock is None and not c.live.tracks("llm_generation_tokens_total"):
+        return missing(c, TTFT)  # gauges alone stand still while the same number runs
     inside = dict.fromkeys((s.t for s in shots), 0.0)
     for name in INSIDE:
         found = line(c.live, name)

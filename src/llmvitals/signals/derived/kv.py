@@ -32,7 +32,7 @@ def _gauge(c: Context, name: str, *, largest: bool = False) -> float | None:
 def capacity_tokens(c: Context) -> Reading:
     """Tokens that fit into the KV pools of all ranks."""
     found = _gauge(c, CAPACITY)
-    return missing(c, CAPACITY) if found is None else number(found)
+    return number(found) if found else missing(c, CAPACITY)
 
 
 def block_tokens(c: Context) -> float:
@@ -161,10 +161,12 @@ def seats_full(c: Context) -> Reading:
 def _seats(c: Context, context: Reading) -> Reading:
     """Whole contexts in whole blocks: a cap must not promise a seat that is only nearly there."""
     capacity = _gauge(c, CAPACITY)
-    if capacity is None:
+    if not capacity:
         return missing(c, CAPACITY)
     if context.value is None:
         return context
+    if context.value <= 0:
+        return no_traffic("tokens")
     size = block_tokens(c)
     return number(float(capacity // (math.ceil(context.value / size) * size)), Standing.ESTIMATE)
 
@@ -182,16 +184,21 @@ def spare_seats(c: Context) -> Reading:
 
 def fill_ratio(c: Context) -> Reading:
     """Share of the held KV that holds tokens: running x mean context over usage x capacity. Low = blocks too large."""
-    capacity, usage, context = _gauge(c, CAPACITY), c.gauge(USAGE, peak=True), mean_context_tokens(c)
-    if capacity is None or usage is None or c.running is None:
-        return missing(c, CAPACITY if capacity is None else USAGE)
+    pools = {t.label("rank"): t.values[-1] for t in c.live.tracks(CAPACITY)}
+    ranks, context = c.live.tracks(USAGE), mean_context_tokens(c)
+    if not any(pools.values()) or not ranks or c.running is None:
+        return missing(c, USAGE if any(pools.values()) else CAPACITY)
     if context.value is None:
         return context
-    pairs = [(r, u) for r, u in zip(c.running.values, usage.values, strict=True) if u > 0 and r > 0]
+    held: dict[float, float] = {}
+    for rank in ranks:  # ranks fill up one by one: the fullest says nothing of the others
+        for t, usage in zip(rank.times, rank.values, strict=True):
+            held[t] = held.get(t, 0.0) + usage * pools.get(rank.label("rank"), 0.0)
+    pairs = [(r, held[t]) for t, r in zip(c.running.times, c.running.values, strict=True) if r > 0 and held.get(t)]
     if not pairs:
         return no_traffic("page with running requests")
-    held = sum(u for _, u in pairs) * capacity
-    return number(min(1.0, sum(r for r, _ in pairs) * context.value / held), Standing.ESTIMATE)
+    filled = sum(r for r, _ in pairs) * context.value / sum(h for _, h in pairs)
+    return number(min(1.0, filled), Standing.ESTIMATE)
 
 
 def prefix_turnover_seconds(c: Context) -> Reading:
@@ -199,7 +206,7 @@ def prefix_turnover_seconds(c: Context) -> Reading:
     (estimate).
     """
     capacity, h = _gauge(c, CAPACITY), c.hist(PROMPT)
-    if capacity is None:
+    if not capacity:
         return missing(c, CAPACITY)
     prompt = computed_prompt(c)
     if h is None or prompt is None or h.total <= 0 or c.good.seconds <= 0:
@@ -212,8 +219,8 @@ def prefix_turnover_seconds(c: Context) -> Reading:
 def contexts_in_pool(c: Context) -> Reading:
     """Requests of the longest accepted context that fit into one rank's pool."""
     capacity, longest = _gauge(c, CAPACITY, largest=True), _gauge(c, "llm_max_model_tokens", largest=True)
-    if capacity is None or not longest:
-        return missing(c, "llm_max_model_tokens" if capacity is not None else CAPACITY)
+    if not capacity or not longest:
+        return missing(c, "llm_max_model_tokens" if capacity else CAPACITY)
     return number(capacity / longest)
 
 
