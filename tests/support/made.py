@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 
 from llmvitals.schema import family_of
 from llmvitals.series import Series, Snapshot, Window, series
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import compute
+from llmvitals.signals.reading import Reading
 
 START = 1_000_000.0
 
@@ -252,3 +255,13 @@ def changed(window: Window, each: Callable[[Series, float], float | None]) -> Wi
         start=window.start,
         end=window.end,
     )
+
+
+def read(window: Window, signal: str, settings: Settings | None = None) -> Reading:
+    """One signal of a window."""
+    return compute(window, settings or Settings())[signal]
+
+
+def value(window: Window, signal: str, settings: Settings | None = None) -> float | None:
+    """One signal's number; None for a gap."""
+    return read(window, signal, settings).value

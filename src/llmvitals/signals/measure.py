@@ -54,10 +54,10 @@ class Hist:
     def at_most(self, bound: float) -> tuple[float, float]:
         """Observations surely at or below ``bound``, and at most so many: counts at the real edges below and above it."""
         i = bisect_left(self.edges, bound)
-        exact = i < len(self.edges) and math.isclose(self.edges[i], bound, rel_tol=1e-9)
+        for edge, count in zip(self.edges[max(0, i - 1) : i + 1], self.counts[max(0, i - 1) : i + 1], strict=True):
+            if math.isclose(edge, bound, rel_tol=1e-9):
+                return count, count
         above = self.counts[i] if i < len(self.edges) else self.total
-        if exact:
-            return above, above
         return (self.counts[i - 1] if i > 0 else 0.0), above
 
     def bucket(self, q: float) -> tuple[float, float] | None:
