@@ -23,7 +23,7 @@ def draw(chart: Chart) -> alt.LayerChart | alt.FacetChart:
         "t:T",
         title=None,
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(format="%H:%M:%S", tickCount=3, labelFlush=True),
+        axis=alt.Axis(format="%H:%M:%S", tickCount=3, labelBound=True),
     )
     shown = [alt.Tooltip("t:T", title="UTC", format="%H:%M:%S"), alt.Tooltip("v:Q", title=chart.unit, format=",.3~g")]
     points = alt.Chart(alt.InlineData(values=[{"t": t, "v": v} for t, v in chart.points])).encode(

@@ -215,7 +215,7 @@ def line(badge: Badge, thing: str, place: str = "", remedy: str = "") -> str:
     where = f" <code>{escape(place)}</code>:" if place else ""
     return (
         f'<div class="lv lv-line lv-{badge.tone}" role="status"><b>{icon(badge.icon)} {escape(badge.word)}.</b>'
-        f"{where} {escape(thing)} {escape(remedy)}</div>"
+        f"{where} {escape(thing)}{'. ' if thing and remedy else ' '}{escape(remedy)}</div>"
     )
 
 
