@@ -187,8 +187,9 @@ class Server:
         self.finish(n, output=output, tpot=tpot, **kw)  # type: ignore[arg-type]
 
     def page(self, *, took: float = 0.03) -> Snapshot:
-        """The next page: ``step`` seconds after the last one."""
+        """The next page: ``step`` seconds after the last one; the API process has used 0.25 s of CPU since."""
         self.t += self.step
+        self.count("llm_process_cpu_seconds_total", 0.25)
         own = {
             series("llm_target_up", instance="made"): 1.0,
             series("llm_target_answer_seconds", instance="made"): took,

@@ -43,7 +43,7 @@ def _again(c: Context) -> tuple[float, ...] | Reading:
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     ever = c.counter("llm_preemptions_total")
     if clock is None or running is None or waiting is None or done is None:
-        return missing(c, RUNNING)
+        return missing(c, c.lost(RUNNING, WAITING, FINISHED) or RUNNING)
     if ever is None:
         return missing(c, "llm_preemptions_total")
     kv = c.gauge("llm_kv_usage_ratio", peak=True)
@@ -65,7 +65,7 @@ def queue_age_seconds(c: Context) -> Reading:
     """
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     if clock is None or running is None or waiting is None or done is None or not clock.times:
-        return missing(c, WAITING)
+        return missing(c, c.lost(WAITING, RUNNING, FINISHED) or WAITING)
     if waiting.last <= 0:
         return number(0.0, Standing.LOWER)
     if c.aborts is None and c.growth("llm_requests_finished_total", reason="abort"):

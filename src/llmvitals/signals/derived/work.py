@@ -191,8 +191,13 @@ def frontend_residual_seconds(c: Context) -> Reading:
 def frontend_residual_late_seconds(c: Context) -> Reading:
     """The front-end residual over the last third of the window: whether the stall is still there (seconds)."""
     late = c.good.slice(c.good.end - c.good.seconds / 3, c.good.end)
-    parts = [hist(late, f"llm_request_{name}_seconds") for name in ("e2e", "queue", "inference")]
-    means = [p.mean for p in parts if p is not None and p.mean is not None]
+    parts = []
+    for name in ("e2e", "queue", "inference"):
+        found = hist(late, f"llm_request_{name}_seconds")
+        if found is None:
+            return missing(c, f"llm_request_{name}_seconds")
+        parts.append(found)
+    means = [p.mean for p in parts if p.mean is not None]
     if len(means) < 3:
         return no_traffic("finished requests in the last third")
     return number(max(0.0, means[0] - means[1] - means[2]))
@@ -203,7 +208,9 @@ def residual_share_ratio(c: Context) -> Reading:
     residual, ttft = frontend_residual_seconds(c), c.hist("llm_request_ttft_seconds")
     if residual.value is None:
         return residual
-    if ttft is None or not ttft.mean:
+    if ttft is None:
+        return missing(c, "llm_request_ttft_seconds")
+    if not ttft.mean:
         return no_traffic("first tokens")
     return number(residual.value / ttft.mean, Standing.ESTIMATE)
 
