@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings the Debian packages that some tests drive for real: Prometheus (rules), Chromium (the app).
+# Brings the Debian packages that some tests drive for real: Prometheus (rules), Chromium (the app), OpenSSL (certificates).
 # Where it may not install, it prints the line to run and which tests are left out; with CI set that is a failure.
 set -eu
 . "$(dirname "$0")/say.sh"
@@ -12,6 +12,7 @@ prometheus|prometheus|promtool
 prometheus|prometheus-alertmanager|prometheus-alertmanager alertmanager
 browser|chromium|chromium chromium-browser google-chrome
 browser|chromium-driver|chromedriver
+tls|openssl|openssl
 '
 
 missing() { # prints column $1 of the rows whose command is not there

@@ -16,6 +16,7 @@ IN_CI = bool(os.environ.get("CI"))
 TOOLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "prometheus": (("prometheus",), ("promtool",), ("prometheus-alertmanager", "alertmanager")),
     "browser": (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)),
+    "tls": (("openssl",),),
 }
 RECORDING = "recording"  # the property under which a test names the recording that it ran
 

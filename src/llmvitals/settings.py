@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -68,6 +68,7 @@ class Exporter(Struct, frozen=True):
     """The exporter's own limits."""
 
     listen: str = "127.0.0.1:9464"
+    web_config: str = ""  # a file in Prometheus' web configuration format: TLS, users, headers
     interval_seconds: float = 5.0
     window_seconds: float = 60.0
     timeout_seconds: float = 4.0
@@ -107,37 +108,60 @@ def _known_keys(kind: type[msgspec.Struct], path: str) -> list[str]:
     return [f.encode_name for f in msgspec.structs.fields(current)]
 
 
-def decode(data: object, *, place: str) -> Settings:
-    """Turn parsed YAML into settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def convert(data: object, kind: type[T], *, place: str, page: str) -> T:
+    """Parsed YAML as a ``kind``. Raises :class:`SettingsError` naming the key, the place and the nearest key.
+
+    ``page``: the documentation that says what is valid there.
+    """
     try:
-        return msgspec.convert(data if data is not None else {}, Settings)
+        return msgspec.convert(data if data is not None else {}, kind)
     except msgspec.ValidationError as error:
         message = str(error)
         found = _UNKNOWN.search(message)
         if found is None:
-            raise SettingsError(message, place=place, remedy="Correct the value; see docs/settings.md.") from None
+            raise SettingsError(message, place=place, remedy=f"Correct the value; see {page}.") from None
         at = found["at"] or "$"
-        keys = _known_keys(Settings, at)
+        keys = _known_keys(kind, at)
         near = difflib.get_close_matches(found["key"], keys, n=1, cutoff=0.0)
         remedy = f"Did you mean '{near[0]}'?" if near else "Remove it."
         section = at.removeprefix("$").removeprefix(".") or "the top level"
         raise SettingsError(f"unknown key '{found['key']}' in {section}", place=place, remedy=remedy) from None
 
 
-def load(path: Path | str | None) -> Settings:
-    """Read a settings file; None gives the defaults."""
-    if path is None:
-        return Settings()
+def read_yaml(path: Path | str) -> object:
+    """The parsed content of a YAML file. Raises :class:`SettingsError` when it cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(
             f"cannot be read ({error.strerror})", place=str(path), remedy="Check the path and its permissions."
         ) from None
+    except UnicodeDecodeError:
+        raise SettingsError("is not text in UTF-8", place=str(path), remedy="Check that this is the file.") from None
     try:
-        data = yaml.safe_load(text)
+        parsed: object = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise SettingsError("is not valid YAML", place=where, remedy="Correct the syntax there.") from None
-    return decode(data, place=str(path))
+    return parsed
+
+
+def decode(data: object, *, place: str) -> Settings:
+    """Parsed YAML as settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
+    return convert(data, Settings, place=place, page="docs/settings.md")
+
+
+def load(path: Path | str | None) -> Settings:
+    """Read a settings file; None gives the defaults. A relative ``exporter.web_config`` is meant from the file's folder."""
+    if path is None:
+        return Settings()
+    settings = decode(read_yaml(path), place=str(path))
+    if not settings.exporter.web_config:
+        return settings
+    web_config = str(Path(path).parent / settings.exporter.web_config)
+    exporter = msgspec.structs.replace(settings.exporter, web_config=web_config)
+    return msgspec.structs.replace(settings, exporter=exporter)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ("sh", "bash", "dirname", "sort", "tr", "sed", "cat")
-TOOLS = ("promtool", "prometheus-alertmanager", "chromium", "chromedriver")
+TOOLS = ("promtool", "prometheus-alertmanager", "chromium", "chromedriver", "openssl")
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_with_every_tool_there_nothing_is_said(machine, tmp_path: Path) -> None:
 
 
 def test_without_leave_to_install_it_names_the_line_and_the_tests(machine, tmp_path: Path) -> None:
-    machine("chromium")
-    machine("chromedriver")
+    for tool in TOOLS[2:]:
+        machine(tool)
     result = run("debian.sh", tmp_path)
     assert result.returncode == 0
     assert "left out: the tests marked prometheus." in result.stderr

@@ -235,7 +235,10 @@ def test_an_address_that_is_none_is_one_clear_error(listen):
 
 
 # -- as a process ---------------------------------------------------------------------------------------------------
-SERVE = "import sys; from llmvitals.exporters.lifecycle import serve; serve(sys.argv[1])"
+SERVE = (
+    "import sys; from llmvitals import settings; from llmvitals.exporters.lifecycle import serve; "
+    "serve(lambda: settings.load(sys.argv[1]))"
+)
 
 
 class Process:

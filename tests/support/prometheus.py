@@ -151,7 +151,8 @@ class Service:
 class PrometheusServer(Service):
     """A Prometheus over ``folder/data`` (filled with :func:`load_blocks` first), with rules, scrapes, an Alertmanager.
 
-    ``scrape``: job name to ``host:port``; ``interval``: of scrapes and rules alike.
+    ``scrape``: job name to ``host:port``; ``interval``: of scrapes and rules alike. ``scrape_options``: more keys of every
+    scrape job, like ``basic_auth``.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class PrometheusServer(Service):
         alertmanager: str = "",
         interval: str = "1s",
         honor_labels: bool = True,
+        scrape_options: Mapping[str, Any] | None = None,
         flags: Sequence[str] = (),
     ) -> None:
         super().__init__(folder, "/-/ready")
@@ -171,7 +173,12 @@ class PrometheusServer(Service):
             "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
             "rule_files": [str(path) for path in rules],
             "scrape_configs": [
-                {"job_name": job, "honor_labels": honor_labels, "static_configs": [{"targets": [address]}]}
+                {
+                    "job_name": job,
+                    "honor_labels": honor_labels,
+                    "static_configs": [{"targets": [address]}],
+                    **(scrape_options or {}),
+                }
                 for job, address in (scrape or {}).items()
             ],
         }

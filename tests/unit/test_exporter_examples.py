@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from llmvitals.cli.serve import command
+from llmvitals.errors import SettingsError
+from llmvitals.exporters import web_config
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Engine
 from llmvitals.exporters.server import Site
@@ -25,6 +27,13 @@ def test_the_example_settings_decode_and_show_the_defaults():
     assert Engine(settings).instances == ("chat-0",)
     assert settings.exporter == Settings().exporter
     assert settings.slo == Settings().slo
+
+
+def test_the_example_web_configuration_lacks_nothing_but_its_certificate(tmp_path):
+    example = tmp_path / "web-config.yaml"
+    example.write_text((DEPLOY / example.name).read_text())
+    with pytest.raises(SettingsError, match=r"tls\.crt: cert_file cannot be read"):
+        web_config.load(example)
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)

@@ -15,6 +15,7 @@ from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
 from llmvitals.cli.screen import err, out, progress, show
 from llmvitals.cli.targets import live_targets, reachable
 from llmvitals.cli.triage import EXIT_CODES
+from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Settings
@@ -95,6 +96,12 @@ def _watch(
     settings: Settings, heard: Signals, simulated: bool, no_app: bool, port: int | None, app_port: int | None
 ) -> int:
     """Exporter, app and screen until a signal comes; whatever was started is ended in the reverse order."""
+    if settings.exporter.web_config and not no_app:
+        raise SettingsError(
+            "protects the exporter, and the app of 'run' would not get in",
+            place="exporter.web_config",
+            remedy="Add --no-app, or use 'llmvitals serve' and 'llmvitals app'.",
+        )
     listen = _listen(settings.exporter.listen, port)
     with_app = not no_app and installed()
     page = port_for(app_port, APP_PORT, "--app-port") if with_app else 0

@@ -10,6 +10,7 @@ from msgspec import structs
 from llmvitals import settings as settings_file
 from llmvitals.cli.targets import live_targets
 from llmvitals.exporters import lifecycle
+from llmvitals.settings import Settings
 
 
 @click.command(name="serve")
@@ -18,18 +19,28 @@ from llmvitals.exporters import lifecycle
     "--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file; SIGHUP reads it again."
 )
 @click.option("--listen", metavar="HOST:PORT", help="Address, instead of the settings' exporter.listen.")
-def command(*, targets: tuple[str, ...], settings_path: Path | None, listen: str | None) -> None:
+@click.option(
+    "--web-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TLS and users, in the format of Prometheus' exporters; instead of the settings' exporter.web_config.",
+)
+def command(
+    *, targets: tuple[str, ...], settings_path: Path | None, listen: str | None, web_config: Path | None
+) -> None:
     """Scrape TARGETs and serve their metrics, signals and verdict.
 
     A TARGET is an engine's URL, or the name of a target in the settings; without one, all targets of the settings are
-    scraped. Pages: /metrics, /triage, /healthz, /readyz. SIGTERM and Ctrl-C end it after the answers under way.
+    scraped. Pages: /metrics, /triage, /healthz, /readyz. SIGHUP reads settings and web configuration again; SIGTERM and
+    Ctrl-C end it after the answers under way.
     """
-    settings = settings_file.load(settings_path)
-    wanted = live_targets(targets, settings)
-    if not wanted:
+    given = {"listen": listen, "web_config": str(web_config) if web_config else None}
+
+    def read() -> Settings:
+        settings = settings_file.load(settings_path)
+        exporter = structs.replace(settings.exporter, **{key: value for key, value in given.items() if value})
+        return structs.replace(settings, targets=live_targets(targets, settings), exporter=exporter)
+
+    if not read().targets:
         raise click.UsageError("Give a TARGET, or --settings with targets.")
-    if settings_path is not None and not targets and listen is None:
-        lifecycle.serve(settings_path)
-        return
-    exporter = settings.exporter if listen is None else structs.replace(settings.exporter, listen=listen)
-    lifecycle.serve(structs.replace(settings, targets=wanted, exporter=exporter))
+    lifecycle.serve(read)

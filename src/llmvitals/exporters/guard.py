@@ -24,6 +24,9 @@ ANSWER_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75
 """Longer than a scrape interval of one minute, so that a Prometheus keeps its connection."""
 
+FAREWELL_SECONDS = 0.5
+"""At the end, a TLS peer has this long to answer the farewell; a scraper's idle connection never does."""
+
 HEADER_BYTES = 16 * 1024
 CONNECTIONS = 512
 
@@ -56,6 +59,12 @@ class GuardedProtocol(H11Protocol):
         """The peer reads again."""
         super().resume_writing()
         self._leaving = _stop(self._leaving)
+
+    def shutdown(self) -> None:
+        """End when the answer under way is out; at once where there is none."""
+        super().shutdown()
+        if self.transport.is_closing() and self.transport.get_extra_info("sslcontext") is not None:
+            self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave no timer behind."""

@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import uvicorn
 
 from llmvitals.errors import LlmvitalsError, SettingsError
-from llmvitals.exporters import guard
+from llmvitals.exporters import guard, web_config
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.flight import Fetch
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.server import Site
-from llmvitals.settings import Settings, load
+from llmvitals.settings import Settings
 from llmvitals.telemetry.ingest import RawPage
 
 START_SECONDS = 5.0
@@ -40,7 +41,8 @@ DRAIN_SECONDS = 5
 class Exporter:
     """Cycle and server in threads of their own. ``fetch`` replaces the transport, for targets inside this process.
 
-    ``start`` binds the address first, so :attr:`url` is known and an address in use is a :class:`SettingsError`.
+    ``start`` binds the address first, so :attr:`url` is known and an address in use is a :class:`SettingsError`. So is a
+    web configuration that cannot be used, already here.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Exporter:
         self._clock = clock
         self._engine = Engine(settings, fetch=fetch, clock=clock)
         self.board = Board()
-        self._site = Site(self.board, settings)
+        self._site = Site(self.board, settings, web_config.load(settings.exporter.web_config))
         self._ending = threading.Event()
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
@@ -73,7 +75,7 @@ class Exporter:
             raise RuntimeError("the exporter is not started")
         host, port = self._socket.getsockname()[:2]
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-        return f"http://{shown}:{port}"
+        return f"{'https' if self._site.web.policy else 'http'}://{shown}:{port}"
 
     def start(self) -> Exporter:
         """Bind, then run cycle and server. Raises :class:`SettingsError` when the address cannot be used."""
@@ -109,12 +111,20 @@ class Exporter:
     def reload(self, settings: Settings) -> None:
         """Use other settings from the next cycle on; unchanged targets keep their history. The address stays.
 
-        Raises :class:`SettingsError` and leaves everything as it was when the settings cannot be used.
+        Users, headers, certificates and client CAs count from the next request or connection on. When anything else of
+        the TLS settings differs, all of TLS stays as it is. Raises :class:`SettingsError` and leaves everything as it was
+        when the settings cannot be used.
         """
         if settings.exporter.listen != self.settings.exporter.listen:
             log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
+        web = web_config.load(settings.exporter.web_config)
         self._engine = Engine(settings, fetch=self._fetch, clock=self._clock, previous=self._engine)
         self._site.settings = settings
+        before = self._site.web
+        if web.policy != before.policy:
+            log("reload-keeps-tls", level=logging.WARNING, detail="restart to change it")
+            web = replace(web, policy=before.policy, context=before.context)
+        self._site.web = web
 
     def __enter__(self) -> Exporter:
         return self.start()
@@ -133,20 +143,20 @@ class Exporter:
             due = max(due + engine.settings.exporter.interval_seconds, time.monotonic())
 
 
-def serve(source: Settings | Path | str | None, *, fetch: Fetch | None = None) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads the settings file again. Blocks; needs the main thread.
+def serve(read: Callable[[], Settings], *, fetch: Fetch | None = None) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads the settings again. Blocks; needs the main thread.
 
     Raises :class:`SettingsError` for settings that cannot be used at the start. Later bad settings are logged and the
     ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
     """
     to_stderr()
-    exporter = Exporter(source if isinstance(source, Settings) else load(source), fetch=fetch)
+    exporter = Exporter(read(), fetch=fetch)
     with _signals() as arrived:
         try:
             exporter.start()
             log("listening", url=exporter.url, targets=len(exporter.settings.targets))
             while arrived() == signal.SIGHUP:
-                _reload(exporter, source)
+                _reload(exporter, read)
             log("draining")
         finally:
             exporter.stop()
@@ -173,12 +183,9 @@ def _signals() -> Iterator[Callable[[], int]]:
                 signal.signal(number, handler)
 
 
-def _reload(exporter: Exporter, source: Settings | Path | str | None) -> None:
-    if isinstance(source, Settings) or source is None:
-        log("reload-refused", level=logging.WARNING, error="there is no settings file to read")
-        return
+def _reload(exporter: Exporter, read: Callable[[], Settings]) -> None:
     try:
-        exporter.reload(load(source))
+        exporter.reload(read())
     except LlmvitalsError as error:
         exporter.board.reload_ok = False
         log("reload-refused", level=logging.ERROR, error=str(error))
@@ -188,7 +195,7 @@ def _reload(exporter: Exporter, source: Settings | Path | str | None) -> None:
 
 
 def _config(site: Site) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = uvicorn.Config(
         site.app(),
         http=guard.GuardedProtocol,
         ws="none",
@@ -201,6 +208,25 @@ def _config(site: Site) -> uvicorn.Config:
         timeout_graceful_shutdown=DRAIN_SECONDS,
         h11_max_incomplete_event_size=guard.HEADER_BYTES,
     )
+    config.load()
+    config.ssl = _renewable(site)
+    return config
+
+
+def _renewable(site: Site) -> ssl.SSLContext | None:
+    """The TLS context of the server: each handshake takes certificate and client CAs from the configuration then in use.
+
+    The listening socket cannot be given another context, and loading new files into one that other threads shake hands
+    with is not safe; a handshake may switch to another one at its first message, whether or not it names a server.
+    """
+    context = site.web.context
+    if context is not None:
+
+        def switch(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+            connection.context = site.web.context or first
+
+        context.sni_callback = switch
+    return context
 
 
 def _bound(listen: str) -> socket.socket:

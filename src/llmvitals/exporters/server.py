@@ -17,17 +17,20 @@ from llmvitals.exporters.board import Board
 from llmvitals.exporters.guard import Limits
 from llmvitals.exporters.judge import Scoped
 from llmvitals.exporters.landing import HEADERS, landing
+from llmvitals.exporters.protect import Protect
 from llmvitals.exporters.selfmetrics import SelfMetrics
+from llmvitals.exporters.web_config import Web
 from llmvitals.settings import Settings
 from llmvitals.triage.report import document
 
 
 class Site:
-    """The routes over one board. ``settings`` may be replaced on a reload."""
+    """The routes over one board. ``settings`` and ``web`` may be replaced on a reload."""
 
-    def __init__(self, board: Board, settings: Settings) -> None:
+    def __init__(self, board: Board, settings: Settings, web: Web | None = None) -> None:
         self.board = board
         self.settings = settings
+        self.web = web or Web()
         self.own = SelfMetrics(board)
         self._pages = Pages(self.own)
 
@@ -42,7 +45,8 @@ class Site:
             "/readyz": self.readyz,
         }
         limits = Middleware(Limits, paths=frozenset(pages), requests=self.own.requests)
-        return Starlette(routes=[Route(path, page) for path, page in pages.items()], middleware=[limits])
+        protect = Middleware(Protect, web=lambda: self.web)
+        return Starlette(routes=[Route(path, page) for path, page in pages.items()], middleware=[limits, protect])
 
     async def metrics(self, request: Request) -> Response:
         """The page of the newest cycle; only before the first one does a scrape wait, within its deadline."""
