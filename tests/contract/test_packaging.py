@@ -76,7 +76,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist") or []]
     base = {r.name for r in required if not r.marker}
     assert base == {
-        *("click", "msgspec", "nvidia-ml-py", "prometheus-client", "pyyaml", "requests", "rich"),
+        *("bcrypt", "click", "msgspec", "nvidia-ml-py", "prometheus-client", "pyyaml", "requests", "rich"),
         *("starlette", "urllib3", "uvicorn"),
     }
     assert set(metadata.get_all("Provides-Extra") or []) == {"otel", "dashboards", "app", "all"}
