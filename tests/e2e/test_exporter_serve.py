@@ -196,6 +196,13 @@ def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch):
         client.close()
 
 
+def test_an_answer_does_not_wait_for_nagle():
+    with Exporter(settings(), fetch=Inside()) as running, connected(running):
+        (connection,) = wait_for(lambda: list(running._server.server_state.connections), "the connection")
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
 def test_two_scrapers_share_one_cycle():
     inside = Inside()
     with Exporter(settings(interval=60.0), fetch=inside) as running, ThreadPoolExecutor(8) as pool:

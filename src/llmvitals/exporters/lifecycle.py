@@ -236,7 +236,8 @@ def _bound(listen: str) -> socket.socket:
             raise ValueError(port)
         wanted = host.strip("[]") or None  # ":9464" listens on every interface, as in Prometheus' own tools
         found = socket.getaddrinfo(wanted, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        bound = socket.socket(found[0], socket.SOCK_STREAM)
+        # With the protocol named, asyncio turns Nagle's delay off: answers on kept connections are 40 ms quicker.
+        bound = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except (ValueError, OSError):
         raise SettingsError(
             "is not an address to listen on", place=f"exporter.listen: {listen}", remedy="Write it like 127.0.0.1:9464."
