@@ -105,6 +105,25 @@ def test_several_targets_are_told_worst_first():
     assert ran.code == 1
 
 
+@pytest.mark.parametrize(("engine", "said"), [({}, True), ({"engine": "one"}, False)])
+def test_a_gpu_page_beside_several_engines_is_left_out_aloud(tmp_path, engine, said):
+    (tmp_path / "engine.prom").write_bytes(vllm_page())
+    (tmp_path / "gpu.prom").write_text('DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a"} 0.5\n')
+    targets = [
+        {"name": name, "kind": kind, "scrapes": [{"t": 1000.0, "file": file, "status": 200}], **more}
+        for name, kind, file, more in (
+            ("one", "vllm", "engine.prom", {}),
+            ("two", "vllm", "engine.prom", {}),
+            ("gpus", "dcgm", "gpu.prom", engine),
+        )
+    ]
+    (tmp_path / "capture.json").write_text(json.dumps({"format": 1, "targets": targets}))
+    ran = llmvitals("triage", "--json", tmp_path)
+    assert {one["name"] for one in ran.json["targets"]} == {"one", "two"}
+    assert ran.err.startswith("gpus: shows GPUs, but not which engine") is said
+    assert len(ran.err.splitlines()) == int(said)
+
+
 def test_one_page_alone_settles_nothing(tmp_path):
     page = tmp_path / "page.prom"
     page.write_bytes(vllm_page())

@@ -17,6 +17,7 @@ from llmvitals.simulator.scenarios import DEMO, scenario
 from llmvitals.simulator.serve import Served
 from llmvitals.simulator.workload import Lengths, Workload
 from support.command import llmvitals, one_clear_line
+from support.hostile import Hostile
 
 POOL, PROMPT, OUTPUT = 16_384, 150, 400  # the demo's KV tokens, and the long answers' mean lengths
 
@@ -108,6 +109,14 @@ def test_bad_input_is_one_clear_line():
         port = taken.getsockname()[1]
         assert f"--port {port}: is in use" in one_clear_line(llmvitals("run", "--no-app", "--port", port))
         assert f"--app-port {port}: is in use" in one_clear_line(llmvitals("run", "--app-port", port))
+
+
+def test_the_page_limits_of_the_settings_hold_from_the_first_look(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("exporter: {max_page_bytes: 100}\n")
+    with Hostile() as hostile:
+        line = one_clear_line(llmvitals("run", "--once", "--engine", hostile.url("/ok"), "--settings", file))
+    assert "the page is larger than" in line
 
 
 def test_the_usual_port_gives_way_and_the_one_asked_for_does_not():

@@ -10,7 +10,7 @@ import pytest
 from llmvitals.errors import SettingsError, UnreachableError
 from llmvitals.settings import Target
 from llmvitals.sources.live import Arrived, observe, pages
-from llmvitals.sources.place import base_url, is_url, metrics_url, name_of, without_secrets
+from llmvitals.sources.place import base_url, is_url, name_of, without_secrets
 from llmvitals.sources.probe import probe
 from llmvitals.telemetry.ingest import RawPage
 from support.hostile import vllm_page
@@ -130,26 +130,10 @@ def test_two_targets_of_one_name_are_refused():
         observe([Target(url="a:1", name="x"), Target(url="b:1", name="x")], seconds=1, interval=1)
 
 
-@pytest.mark.parametrize(
-    ("given", "asked"),
-    [
-        ("http://h:8000", "http://h:8000/metrics"),
-        ("http://h:8000/", "http://h:8000/metrics"),
-        ("h:8000", "http://h:8000/metrics"),
-        ("https://h/prometheus/metrics", "https://h/prometheus/metrics"),
-        ("[::1]:8000", "http://[::1]:8000/metrics"),
-    ],
-)
-def test_what_is_asked_for_a_target(given, asked):
-    assert metrics_url(given) == asked
-
-
 @pytest.mark.parametrize("wrong", ["ftp://h", "http://", "http://h:99999", "h:0"])
 def test_what_is_no_url_is_named(wrong):
     with pytest.raises(SettingsError, match="is not a URL"):
         base_url(wrong)
-    with pytest.raises(SettingsError, match="is not a URL"):
-        metrics_url(wrong)
 
 
 def test_words_that_mean_a_url():

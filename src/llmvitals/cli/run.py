@@ -18,6 +18,7 @@ from llmvitals.cli.triage import EXIT_CODES
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.lifecycle import Exporter
+from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings
 from llmvitals.sources.probe import probe
 from llmvitals.triage.report import report
@@ -57,7 +58,7 @@ def command(
     with endings() as heard:
         if not wanted:
             return _once_embedded(settings) if once else _watch(settings, heard, True, no_app, port, app_port)
-        reachable(probe(wanted, timeout_s=settings.exporter.timeout_seconds))
+        reachable(probe(wanted, timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings)))
         real = structs.replace(settings, targets=wanted)
         return _once(real, heard) if once else _watch(real, heard, False, no_app, port, app_port)
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import progress, show
+from llmvitals.cli.screen import err, progress, show
 from llmvitals.cli.targets import live_targets, reachable
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
@@ -37,6 +37,11 @@ from llmvitals.triage.walk import diagnose
 LIVE_SECONDS = 60.0
 STORED_SECONDS = 90.0
 """A Prometheus is asked for more: it often scrapes every 15 s, and a verdict needs five pages."""
+
+LEFT_OUT = (
+    "shows GPUs, but not which engine runs on them, and is left out. "
+    "Say it with 'engine' in capture.json, or with 'gpu_url' in the settings."
+)
 
 EXIT_CODES: dict[Outcome, int] = {
     Outcome.CAUSE: 1,
@@ -185,6 +190,9 @@ def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
             place=", ".join(one.name for one in observed),
             remedy="Give the engine's URL; the settings join a GPU page to it (targets: gpu_url).",
         )
+    for one in observed:
+        if one not in engines:
+            err().print(f"{one.name}: {LEFT_OUT}", soft_wrap=True, markup=False)
     return [
         diagnose(window, settings, scope={"instance": instance, "model": model})
         for one in engines

@@ -22,8 +22,7 @@ from llmvitals.exporters.page import Block, canonical, text
 from llmvitals.exporters.watch import Collected, Watch, limits_of
 from llmvitals.series import Snapshot
 from llmvitals.settings import Settings, Target
-from llmvitals.sources.place import metrics_url
-from llmvitals.telemetry.ingest import Fetcher, RawPage
+from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
 
 MARGIN_INTERVALS = 2
 """Intervals that the history reaches back beyond the window."""
@@ -134,8 +133,8 @@ class Engine:
     def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds
         began = time.monotonic()
-        engines = {name: (watch.flight, metrics_url(watch.target.url)) for name, watch in self._watches.items()}
-        gpus = {url: (flight, metrics_url(url)) for url, flight in self._gpu_flights.items()}
+        engines = {name: (watch.flight, page_url(watch.target.url)) for name, watch in self._watches.items()}
+        gpus = {url: (flight, page_url(url)) for url, flight in self._gpu_flights.items()}
         for flight, url in (*engines.values(), *gpus.values()):
             flight.start(partial(self._fetch, url, timeout_s=limit), url)
         land = partial(Flight.land, until=began + limit + GRACE_SECONDS, clock=self._clock, began=began)

@@ -13,8 +13,8 @@ from llmvitals.errors import SettingsError
 from llmvitals.settings import Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, companions, observed
-from llmvitals.sources.place import metrics_url, name_of
-from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage
+from llmvitals.sources.place import name_of
+from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage, page_url
 
 
 class Clock(Protocol):
@@ -128,7 +128,7 @@ def pages(
     """
     moment = clock or SystemClock()
     arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
-    urls = [metrics_url(target.url) for target in targets]
+    urls = [page_url(target.url) for target in targets]
     busy: set[int] = set()
 
     def work(number: int) -> None:

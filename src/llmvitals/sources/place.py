@@ -7,7 +7,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Target
-from llmvitals.telemetry.ingest import page_url
 
 _BARE = re.compile(r"^[A-Za-z0-9._-]+:\d{1,5}(/|$)|^\[[0-9A-Fa-f:]+\]:\d{1,5}(/|$)")
 
@@ -28,11 +27,6 @@ def base_url(text: str) -> str:
     if not known:
         raise SettingsError("is not a URL", place=text, remedy="Write it like http://host:8000.")
     return urlunsplit(parts).rstrip("/")
-
-
-def metrics_url(text: str) -> str:
-    """Where the metrics page is: the URL as given, or its ``/metrics`` when it has no path. Raises ``SettingsError``."""
-    return page_url(text)
 
 
 def name_of(target: Target) -> str:

@@ -10,8 +10,8 @@ from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Target
 from llmvitals.sources.exporter import is_exporter
 from llmvitals.sources.live import Fetch
-from llmvitals.sources.place import metrics_url, without_secrets
-from llmvitals.telemetry.ingest import Fetcher, Ingest, Limits
+from llmvitals.sources.place import without_secrets
+from llmvitals.telemetry.ingest import Fetcher, Ingest, Limits, page_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def probe(
 ) -> tuple[Probed, ...]:
     """Ask every target once, side by side. Raises ``SettingsError`` for a URL that is none."""
     get = fetch or Fetcher(limits).fetch
-    urls = [metrics_url(target.url) for target in targets]
+    urls = [page_url(target.url) for target in targets]
 
     def look(number: int) -> Probed:
         target, url = targets[number], urls[number]
