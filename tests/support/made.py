@@ -33,6 +33,17 @@ EDGES: dict[str, tuple[float, ...]] = {
     "llm_kv_transfer_seconds": (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
 }
 OPTIONAL = ("llm_kv_transfer_seconds",)
+SWITCHED = {
+    "llm_lora_slots": "--enable-lora",
+    "llm_lora_running_adapters": "--enable-lora",
+    "llm_kv_transfer_seconds": "a NIXL connector",
+    "llm_kv_transfer_failures_total": "a NIXL connector",
+    "llm_spec_draft_tokens_total": "speculative decoding",
+    "llm_spec_accepted_tokens_total": "speculative decoding",
+    "llm_gpu_sm_active_ratio": "a GPU page",
+}
+"""Families that a page shows only when something is switched on; vLLM's adapter says so on every page."""
+
 COUNTERS: tuple[tuple[str, dict[str, str]], ...] = (
     *(("llm_requests_finished_total", {"reason": r}) for r in ("stop", "length", "abort", "error")),
     ("llm_requests_rejected_total", {"reason": "max_num_queued_reqs"}),
@@ -190,7 +201,13 @@ class Server:
         """The next page: ``step`` seconds after the last one; the API process has used 0.25 s of CPU since."""
         self.t += self.step
         self.count("llm_process_cpu_seconds_total", 0.25)
+        shown = {k.name for k in self.values}
         own = {
+            self.key("llm_family_gap", family=family, gap="unsupported", reason=f"it shows only with {switch}"): 1.0
+            for family, switch in SWITCHED.items()
+            if not shown & {family, f"{family}_count"}
+        }
+        own |= {
             series("llm_target_up", instance="made"): 1.0,
             series("llm_target_answer_seconds", instance="made"): took,
             series("llm_target_status", instance="made"): 200.0,

@@ -161,7 +161,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("waiting_share_ratio", ">=", 0.2),
             ),
         ),
-        explains=("grammar-compilation", "prefill-bound", "unbounded-queue"),
+        explains=("grammar-compilation", "prefill-bound", "unbounded-queue", "batch-too-small"),
         confidence=0.85,
     ),
     Check(
