@@ -35,7 +35,7 @@ types: env-test ## mypy --strict
 contract: env-test ## imports run down the floors only
 	PYTHONPATH=src $(TEST)/lint-imports
 
-generate: env-run ## write dashboards/, alerts/, the support matrix and the README's verdict anew
+generate: env-run ## write dashboards/, alerts/, the support matrix and the verdicts shown anew
 	$(RUN)/llmvitals generate
 	$(RUN)/python tools/readme.py
 

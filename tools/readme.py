@@ -1,7 +1,7 @@
-"""Puts the verdict that ``llmvitals triage`` prints for a committed recording into the README.
+"""Puts the verdicts that ``llmvitals triage`` prints for committed recordings into the pages that show them.
 
-Run from the root of the checkout: ``python tools/readme.py`` (``make generate`` does). A test holds the README against the
-command, so that what the README shows is never an invention.
+Run from the root of the checkout: ``python tools/readme.py`` (``make generate`` does). Tests hold the pages against the
+command, so that what they show is never an invention.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path("README.md")
+PAGES = (Path("README.md"), Path("examples/walkthrough.md"))
 SHOWN = re.compile(r"^\$ llmvitals (?P<arguments>.+)\n(?P<output>(?:.*\n)*?)```", re.M)
 
 
@@ -24,9 +24,10 @@ def printed(arguments: str) -> str:
 
 
 def renewed(text: str) -> str:
-    """The README's text with the output as it is now."""
-    return SHOWN.sub(lambda m: f"$ llmvitals {m['arguments']}\n{printed(m['arguments'])}```", text, count=1)
+    """A page's text with the outputs as they are now."""
+    return SHOWN.sub(lambda m: f"$ llmvitals {m['arguments']}\n{printed(m['arguments'])}```", text)
 
 
 if __name__ == "__main__":
-    README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
