@@ -157,7 +157,10 @@ def adapter_slots(*, busy: float = 1, deferred: float = 6, hurt: bool = True) ->
         server.serve(10, ttft=6.0 if hurt else 0.2, queue=5.8 if hurt else 0.1)
         server.gauges(running=4, waiting=6, deferred=deferred, kv=0.2)
 
-    return run(PAGES, each)
+    server = Server()
+    server.set("llm_lora_slots", 1)
+    server.set("llm_lora_running_adapters", 0)
+    return run(PAGES, each, server)
 
 
 def grammar(*, hurt: bool = True, deferred: float = 6) -> Window:

@@ -79,6 +79,8 @@ class Context:
     def gap(self, family: str) -> Gap:
         """Why a family is absent: what the source said of it, or MISSING."""
         for track in self.window.tracks("llm_family_gap", {"family": family}):
+            if self.good.snapshots and track.times[-1] < self.good.end:
+                continue  # it has been shown since
             told = track.label("gap")
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
             return Gap(kind, track.label("reason", "not offered"), family)

@@ -62,6 +62,11 @@ def _hurt(readings: Readings, settings: Settings) -> bool:
     return chance is not None and chance < settings.thresholds.harm_p
 
 
+def _harm_unknown(readings: Readings) -> bool:
+    gap = readings["harm_p"].gap
+    return gap is not None and gap.kind is GapKind.MISSING
+
+
 def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, str]) -> Verdict:
     results = {check.cause: judge(check, readings, settings) for check in CHECKS}
     firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
@@ -127,9 +132,15 @@ _NO_HARM_NEEDED = _UNLIKE_HEALTH | {
 
 
 def _doubt(leading: Finding, results: dict[str, CheckResult], readings: Readings, settings: Settings) -> str:
-    """Why a finding must not lead: an earlier check would take its place if a family were not missing from the page."""
+    """Why a finding must not lead: an earlier check would take its place if a family were not missing from the page.
+
+    What hurts nobody stands by itself, unless that check would explain it; broken telemetry is just what is missing.
+    """
     earlier = CHECKS[: [check.cause for check in CHECKS].index(leading.cause)]
+    unhurt = not _hurt(readings, settings) and not _harm_unknown(readings)
     for check, why in _open(earlier, results, readings, settings):
+        if leading.cause == "telemetry-broken" or (unhurt and leading.cause not in check.explains):
+            continue
         return f"Undetermined: {leading.cause} shows, but {check.cause} cannot be ruled out: {why}."
     return ""
 
@@ -141,7 +152,7 @@ def _open(
 
     What a version or a configuration cannot show (UNSUPPORTED) opens no question, nor does a window that is too short.
     """
-    blind = readings["harm_p"].value is None
+    blind = _harm_unknown(readings)
     for check in checks:
         found = results[check.cause]
         may_lead = check.leads or check.cause == "overloaded-and-shedding"

@@ -7,7 +7,7 @@ from llmvitals.series import Snapshot, Window
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.derived.user import TTFT
-from llmvitals.signals.measure import hist, line
+from llmvitals.signals.measure import growth, hist, line
 from llmvitals.signals.reading import Reading
 
 HTTP = "llm_http_requests_total"
@@ -82,15 +82,17 @@ def stalled_seconds(c: Context) -> Reading:
             inside.update({t: inside.get(t, 0.0) + v for t, v in zip(found.times, found.values, strict=True)})
     fds = line(c.live, FDS)
     open_at = dict(zip(fds.times, fds.values, strict=True)) if fds else {}
-    longest, frozen = 0.0, _frozen_runs(c.live)
-    unseen = next((name for name in (*INSIDE, FDS) if not c.live.tracks(name)), None)
-    if unseen and frozen == [(0, len(shots) - 1)]:
-        return missing(c, unseen)
+    longest, idle, frozen = 0.0, 0.0, _frozen_runs(c.live)
     for first, last in frozen:
         busy = inside[shots[first].t] > 0
         climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
         if busy or climb >= max(5, last - first):
             longest = max(longest, shots[last].t - shots[first].t)
+        else:
+            idle = max(idle, shots[last].t - shots[first].t)
+    unseen = next((name for name in (*INSIDE, FDS) if not c.live.tracks(name)), None)
+    if unseen and idle > longest and (unseen != FDS or frozen == [(0, len(shots) - 1)]):
+        return missing(c, unseen)
     return number(longest)
 
 
@@ -136,7 +138,7 @@ def silent_failures(c: Context) -> Reading:
         return number(0.0)
     if not c.http_seen:
         return missing(c, HTTP)
-    return number(c.growth(HTTP, status="5xx") or 0.0)
+    return number(_answers(c, "5xx"))
 
 
 def contradiction(c: Context) -> Reading:
@@ -145,7 +147,14 @@ def contradiction(c: Context) -> Reading:
     if busy or c.first_tokens > 0 or c.finished > 0:
         return number(0.0)
     unseen = c.lost(TTFT, FINISHED) or ("" if c.http_seen else HTTP)
-    return missing(c, unseen) if unseen else number(c.growth(HTTP, status="2xx") or 0.0)
+    return missing(c, unseen) if unseen else number(_answers(c, "2xx"))
+
+
+def _answers(c: Context, status: str) -> float:
+    """HTTP answers while the page showed this model: they carry no model of their own."""
+    if c.clock is None:
+        return 0.0
+    return growth(c.live.slice(c.clock.times[0], c.clock.times[-1]), HTTP, {"status": status}) or 0.0
 
 
 def core_families_missing(c: Context) -> Reading:

@@ -62,7 +62,8 @@ def little_usage(c: Context) -> float | None:
     blocks, prompt = _gauge(c, "llm_kv_blocks"), computed_prompt(c)
     if not inference or not inference.mean or not generated or generated.mean is None or not blocks or prompt is None:
         return None
-    if c.good.seconds <= 0 or (c.preemptions or 0.0) > 0.05 * max(1.0, c.finished):
+    unsure = c.lost("llm_preemptions_total") or (c.preemptions or 0.0) > 0.05 * max(1.0, c.finished)
+    if c.good.seconds <= 0 or unsure:
         return None
     held = (prompt + generated.mean / 2) / size + 0.5
     return min(1.0, inference.total / c.good.seconds * inference.mean * held / blocks)
@@ -76,7 +77,7 @@ def usage_high_ratio(c: Context) -> Reading:
     seen, derived = percentile(gauge.values, 0.9), little_usage(c)
     if derived is not None and derived > seen:
         return number(derived, Standing.ESTIMATE, "Little's law; the gauge under-reads during prefills")
-    lost = c.lost(INFERENCE, GENERATED, PROMPT, "llm_requests_finished_total", "llm_kv_blocks")
+    lost = c.lost(INFERENCE, GENERATED, PROMPT, "llm_requests_finished_total", "llm_kv_blocks", "llm_preemptions_total")
     if lost and 1.0 - seen > c.settings.thresholds.kv_free_floor:
         return missing(c, lost)  # the gauge alone cannot say that KV is free
     return number(min(1.0, seen))

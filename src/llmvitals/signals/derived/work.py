@@ -146,14 +146,14 @@ def generation_p90_tokens(c: Context) -> Reading:
 def aborted_requests(c: Context) -> Reading:
     """Requests whose clients left in the window, off by a few (HTTP 2xx - finished - rejected after a 200)."""
     if c.aborted is None:
-        return missing(c, "llm_http_requests_total")
+        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     return number(c.aborted, Standing.ESTIMATE, "off by a few at the edges of pages")
 
 
 def aborted_ratio(c: Context) -> Reading:
     """Share of the ended requests whose clients had left."""
     if c.aborted is None:
-        return missing(c, "llm_http_requests_total")
+        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     ended = c.aborted + c.finished
     return number(c.aborted / ended, Standing.ESTIMATE) if ended > 0 else no_traffic("ended requests")
 
@@ -164,12 +164,12 @@ def wasted_decode_ratio(c: Context) -> Reading:
     Requests in flight look the same, so it is an upper bound while many run.
     """
     if c.aborted is None:
-        return missing(c, "llm_http_requests_total")
+        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     if c.aborted < 1:
         return number(0.0)
     h, made = c.hist(GENERATED), c.growth("llm_generation_tokens_total")
     if h is None or made is None:
-        return missing(c, GENERATED)
+        return missing(c, GENERATED if h is None else "llm_generation_tokens_total")
     return number(max(0.0, 1.0 - h.sum / made), Standing.UPPER) if made > 0 else no_traffic("tokens")
 
 
@@ -238,7 +238,7 @@ def adapters_short(c: Context) -> Reading:
     """
     slots, busy = c.gauge("llm_lora_slots", peak=True), c.gauge("llm_lora_running_adapters", peak=True)
     if slots is None or busy is None:
-        return missing(c, "llm_lora_slots")
+        return missing(c, "llm_lora_slots" if slots is None else "llm_lora_running_adapters")
     if c.waiting is None:
         return missing(c, "llm_requests_waiting")
     hits = [b >= s > 0 for s, b, queue in zip(slots.values, busy.values, c.waiting.values, strict=True) if queue > 0]
