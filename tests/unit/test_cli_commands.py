@@ -80,7 +80,10 @@ def test_the_matrix_in_all_forms_names_the_same_families():
 
 def test_generate_writes_and_check_finds_every_difference(tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text(f"# x\n{generate.BEGIN}\nold\n{generate.END}\nafter\n")
+    readme.write_text(f"# x\n{generate.begin('support matrix')}\nold\n{generate.END}\nafter\n")
+    design = tmp_path / "docs" / "design.md"
+    design.parent.mkdir()
+    design.write_text(f"# y\n{generate.begin('signals')}\nold\n{generate.END}\n")
     first = run("generate", "-o", tmp_path)
     assert first.exit_code == 0
     text = readme.read_text()
@@ -94,7 +97,8 @@ def test_generate_writes_and_check_finds_every_difference(tmp_path):
     assert {path.parent.name for path in written} >= {"alerts", "dashboards", "docs"}
     for path in written:
         kept = path.read_text()
-        path.write_text(kept.replace("| vLLM |", "| VLLM |") if path == readme else kept + "\n")
+        inside = {readme: ("| vLLM |", "| VLLM |"), design: ("`seats`", "`seat`")}.get(path)
+        path.write_text(kept.replace(*inside) if inside else kept + "\n")
         ran = run("generate", "-o", tmp_path, "--check")
         assert ran.exit_code == 1
         assert f"differs: {path.relative_to(tmp_path)}" in ran.output
@@ -108,7 +112,7 @@ def test_check_writes_nothing(tmp_path):
 
 def test_a_readme_without_marks_is_named():
     with pytest.raises(SettingsError, match="lacks the marks"):
-        generate.between("# x\n", "table", place="README.md")
+        generate.between("# x\n", "support matrix", "table", place="README.md")
 
 
 def test_the_app_without_streamlit_says_how_to_get_it(monkeypatch):

@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {
     "capture": "Record raw metrics pages for a later triage.",
     "serve": "Run the exporter.",
     "app": "Open the triage page in a browser.",
-    "generate": "Write rules, alerts, dashboards and the support matrix.",
+    "generate": "Write rules, alerts, dashboards and generated pages.",
     "simulate": "Serve a simulated engine's metrics page.",
     "engines": "Show which engines give which metrics.",
     "capacity": "Estimate KV budget, seats and queue ceiling of a model on GPUs.",
