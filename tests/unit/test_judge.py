@@ -1,0 +1,169 @@
+"""One check against made readings: when a limit holds, what state follows, how sure it is, what it is blind to."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from llmvitals.gaps import Gap, GapKind
+from llmvitals.settings import Settings, Slo
+from llmvitals.signals.catalogue import SIGNALS
+from llmvitals.signals.reading import Reading, Standing
+from llmvitals.triage.judge import blind_spots, bound_of, confidence, finding, judge, weigh
+from llmvitals.triage.model import Check, Limit, Remedy
+from llmvitals.triage.verdict import State
+
+SETTINGS = Settings()
+A, B, C = Limit("waiting_last", ">", 3), Limit("running_max", "<=", 8), Limit("kv_room_ratio", ">", 0.0)
+REMEDY = Remedy("Do something.", "--knob", lambda r, _: r["running_max"].value)
+
+
+def readings(**known: float | Gap | None) -> dict[str, Reading]:
+    """Every signal is MISSING but those given: a number, or a gap of its own."""
+    out = {s.id: Reading(None, Gap(GapKind.MISSING, "not there", f"llm_of_{s.id}")) for s in SIGNALS}
+    for name, found in known.items():
+        out[name] = Reading(None, found) if isinstance(found, Gap) else Reading(found)
+    return out
+
+
+def check(*when: tuple[Limit, ...], **more: object) -> Check:
+    return Check("a-cause", 1, "A cause", "inference guide, x", REMEDY, when=when, **more)  # type: ignore[arg-type]
+
+
+NOTHING = Gap(GapKind.NO_TRAFFIC, "no requests in the window")
+CANNOT = Gap(GapKind.UNSUPPORTED, "too old", "llm_x")
+LOST = Gap(GapKind.MISSING, "not there", "llm_x")
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("op", "value", "holds"),
+    [
+        ("<", 2.9, True),
+        ("<", 3.0, False),
+        ("<=", 3.0, True),
+        ("<=", 3.1, False),
+        (">", 3.0, False),
+        (">", 3.1, True),
+        (">=", 3.0, True),
+        (">=", 2.9, False),
+    ],
+)
+def test_a_limit_holds_on_its_side_of_the_bound(op, value, holds):
+    assert weigh(Limit("waiting_last", op, 3), readings(waiting_last=value), SETTINGS).holds is holds
+
+
+def test_a_bound_may_be_a_setting_times_a_factor():
+    slow = msgspec.structs.replace(SETTINGS, slo=Slo(ttft_seconds=4.0))
+    limit = Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.5)
+    assert (bound_of(limit, SETTINGS), bound_of(limit, slow)) == (1.0, 2.0)
+    shown = weigh(limit, readings(frontend_residual_seconds=1.2), SETTINGS)
+    assert (shown.holds, shown.limit, shown.bound) == (True, ">= 1 s", 1.0)
+
+
+def test_what_did_not_happen_does_not_hold_and_what_is_absent_is_open():
+    assert weigh(A, readings(waiting_last=NOTHING), SETTINGS).holds is False
+    for kind in (GapKind.MISSING, GapKind.UNSUPPORTED, GapKind.TOO_SHORT, GapKind.STALE, GapKind.CENSORED):
+        shown = weigh(A, readings(waiting_last=Gap(kind, "so it is")), SETTINGS)
+        assert shown.holds is None
+        assert shown.gap == f"{kind}: so it is"
+
+
+def test_evidence_carries_the_standing():
+    found = readings(waiting_last=5.0)
+    found["waiting_last"] = Reading(5.0, standing=Standing.LOWER)
+    assert weigh(A, found, SETTINGS).standing == "lower bound"
+
+
+# -- states -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("known", "state"),
+    [
+        ({"waiting_last": 5.0, "running_max": 8.0}, State.FIRING),
+        ({"waiting_last": 5.0, "running_max": 9.0}, State.CLEAR),
+        ({"waiting_last": 1.0}, State.CLEAR),  # one that fails settles it, whatever is unseen
+        ({"waiting_last": 5.0}, State.UNKNOWN),
+        ({"waiting_last": 5.0, "running_max": CANNOT}, State.NOT_APPLICABLE),
+        ({"waiting_last": LOST, "running_max": CANNOT}, State.NOT_APPLICABLE),  # it can never be shown here
+        ({"waiting_last": 5.0, "running_max": NOTHING}, State.CLEAR),
+        ({}, State.UNKNOWN),
+    ],
+)
+def test_the_state_of_a_conjunction(known, state):
+    assert judge(check((A, B)), readings(**known), SETTINGS).state is state
+
+
+def test_one_alternative_is_enough():
+    found = judge(check((A, B), (C,)), readings(waiting_last=0.0, kv_room_ratio=0.5), SETTINGS)
+    assert found.state is State.FIRING
+    assert [e.signal for e in found.evidence] == ["kv_room_ratio"]
+
+
+def test_an_open_alternative_keeps_a_check_open():
+    found = judge(check((A, B), (C,)), readings(waiting_last=0.0), SETTINGS)
+    assert found.state is State.UNKNOWN
+    assert "kv" in found.reason.lower()
+
+
+def test_the_reason_says_what_speaks_against_it():
+    found = judge(check((A, B)), readings(waiting_last=1.0, running_max=2.0), SETTINGS)
+    assert found.reason == "Requests waiting at the end is 1, not > 3"
+
+
+def test_a_check_without_conditions_says_what_it_needs():
+    found = judge(check(needs="a gateway", needs_series="llm_gateway_*"), readings(), SETTINGS)
+    assert (found.state, found.reason, found.evidence) == (State.NOT_APPLICABLE, "needs a gateway", ())
+
+
+# -- confidence -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("more", "sure"),
+    [
+        ({"kv_room_ratio": 0.5}, 0.84),  # confirmed
+        ({"kv_room_ratio": -0.5}, 0.65),  # contradicted
+        ({}, 0.78),  # unseen
+    ],
+)
+def test_what_confirms_moves_the_confidence(more, sure):
+    made = check((A,), confirms=(C,), confidence=0.8)
+    found = judge(made, readings(waiting_last=5.0, **more), SETTINGS)
+    assert found.state is State.FIRING
+    assert confidence(made, found) == sure
+
+
+def test_confidence_stays_inside_its_bounds():
+    high = check((A,), confirms=(B, C), confidence=0.96)
+    found = judge(high, readings(waiting_last=5.0, running_max=1.0, kv_room_ratio=1.0), SETTINGS)
+    assert confidence(high, found) == 0.97
+    low = check((A,), confirms=(B, C), confidence=0.2)
+    found = judge(low, readings(waiting_last=5.0, running_max=100.0, kv_room_ratio=-1.0), SETTINGS)
+    assert confidence(low, found) == 0.05
+
+
+def test_a_finding_carries_its_action_with_a_number_and_its_runbook():
+    made = check((A,), note="Mind this.")
+    known = readings(waiting_last=5.0, running_max=6.0)
+    found = finding(made, judge(made, known, SETTINGS), known, SETTINGS)
+    assert (found.action.setting, found.action.value) == ("--knob", 6.0)
+    assert found.runbook == "runbooks/a-cause.md"
+    assert found.note == "Mind this."
+    unknown = readings(waiting_last=5.0)
+    assert finding(made, judge(made, unknown, SETTINGS), unknown, SETTINGS).action.value is None
+
+
+# -- blindness --------------------------------------------------------------------------------------------------------
+def test_blind_to_what_is_absent_and_not_to_what_did_not_happen():
+    made = (check((A, B)), Check("b", 2, "B", "x", REMEDY, needs="a gateway", needs_series="llm_gateway_*"))
+    known = readings(waiting_last=NOTHING, running_max=LOST)
+    results = {c.cause: judge(c, known, SETTINGS) for c in made}
+    assert [(b.what, b.series) for b in blind_spots(made, results, known)] == [
+        ("Most requests seen running", "llm_x"),
+        ("B", "llm_gateway_*"),
+    ]
+
+
+def test_a_blind_spot_is_told_once():
+    made = (check((A,)), check((A, B)))
+    known = readings()
+    results = {c.cause: judge(c, known, SETTINGS) for c in made}
+    assert len(blind_spots(made[:1] * 3, results, known)) == 1 + (len(results["a-cause"].evidence) - 1)
