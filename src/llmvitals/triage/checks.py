@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from llmvitals.settings import Settings
 from llmvitals.triage.model import Check, Limit, Number, Readings, Remedy
+from llmvitals.triage.verdict import Outcome
 
 # -- conditions used by several checks -------------------------------------------------------------------------------
 TTFT_HARM = Limit("ttft_harm_p", "<", "thresholds.harm_p")
@@ -19,6 +20,13 @@ NOT_QUEUED = Limit("waiting_share_ratio", "<", "thresholds.waiting_share")
 KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
 KV_FREE = Limit("kv_room_ratio", ">", 0.0)
 FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
+
+STALL_SHARE = 0.5
+"""A metrics page that takes this share of the TTFT threshold to come: whoever asks the API process for tokens waits too."""
+
+HURT: tuple[Limit, ...] = (ANY_HARM, Limit("page_answer_seconds", ">=", "slo.ttft_seconds", STALL_SHARE))
+"""Any of these, and somebody is hurt: by what the engine measured, or by a front end that stalls before it measures."""
+
 GPU_IDLE = Limit("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active")
 
 
@@ -85,6 +93,9 @@ CHECKS: tuple[Check, ...] = (
             "prefill-decode-interference",
         ),
         confidence=0.9,
+        hazard=True,
+        even_idle=True,
+        at_once=True,
     ),
     Check(
         "overloaded-and-shedding",
@@ -100,7 +111,9 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         leads=False,
+        outcome=Outcome.SHEDDING,
         confidence=0.9,
+        hazard=True,
     ),
     # -- 7 first in rank: what passes by itself ---------------------------------------------------------------------
     Check(
@@ -141,6 +154,8 @@ CHECKS: tuple[Check, ...] = (
         ),
         confidence=0.6,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
+        hazard=True,
+        even_idle=True,
     ),
     # -- 5: waits that are not for capacity -------------------------------------------------------------------------
     Check(
@@ -207,6 +222,7 @@ CHECKS: tuple[Check, ...] = (
             "batch-too-small",
         ),
         confidence=0.9,
+        hazard=True,
     ),
     Check(
         "block-fragmentation",
@@ -413,6 +429,8 @@ CHECKS: tuple[Check, ...] = (
                 Limit("prompt_length_cv", "<=", 0.02),
             ),
             (
+                KV_FREE,
+                NOT_QUEUED,
                 Limit("prefix_hit_ratio", "<", 0.1),
                 Limit("prompt_p10_tokens", ">=", 200),
                 Limit("prompt_share_ratio", ">=", 0.8),
@@ -515,6 +533,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         confidence=0.7,
+        hazard=True,
     ),
     Check(
         "ghost-compute",
@@ -534,6 +553,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         confidence=0.8,
+        hazard=True,
     ),
     Check(
         "unbounded-output",
@@ -551,6 +571,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         confidence=0.75,
         note="A hazard even while nobody is hurt: long answers are seen only once they end.",
+        hazard=True,
     ),
     # -- 0 again: broken telemetry leads only when nothing else does ------------------------------------------------
     Check(
@@ -566,6 +587,8 @@ CHECKS: tuple[Check, ...] = (
             (Limit("contradiction", ">=", 10),),
         ),
         confidence=0.7,
+        hazard=True,
+        even_idle=True,
     ),
     # -- causes that no engine page shows ---------------------------------------------------------------------------
     Check(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmvitals.settings import Settings
 from llmvitals.signals.reading import Reading
+from llmvitals.triage.verdict import Outcome
 
 Readings = Mapping[str, Reading]
 Bound = float | str
@@ -41,7 +42,9 @@ class Check:
     ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``cites``:
     signals whose numbers the verdict's sentence carries. ``confirms``: limits that raise (or, unmet, lower) the
     confidence. ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause.
-    ``needs``: for causes that no engine page shows, what would. ``source``: the section of the source documents.
+    ``hazard``: it leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it
+    needs no least number of pages. ``outcome``: what the verdict is called when it holds. ``needs``: for causes that
+    no engine page shows, what would. ``source``: the section of the source documents.
     """
 
     cause: str
@@ -55,6 +58,10 @@ class Check:
     explains: tuple[str, ...] = ()
     confidence: float = 0.8
     leads: bool = True
+    hazard: bool = False
+    even_idle: bool = False
+    at_once: bool = False
+    outcome: Outcome = Outcome.CAUSE
     note: str = ""
     needs: str = ""
     needs_series: str = ""

@@ -16,8 +16,8 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
-from llmvitals.triage.checks import BY_CAUSE, CHECKS
-from llmvitals.triage.judge import blind_spots, finding, judge
+from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
+from llmvitals.triage.judge import blind_spots, finding, judge, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
@@ -27,8 +27,6 @@ LATE_SECONDS = 30.0
 
 CLIENT_ERRORS = 0.05
 """Share of 4xx answers from which on the verdict mentions them."""
-
-_UNLIKE_HEALTH = {"not-serving", "telemetry-broken", "rollout-and-probes"}
 
 
 def diagnose(window: Window, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
@@ -58,8 +56,7 @@ def diagnose_with(
 
 
 def _hurt(readings: Readings, settings: Settings) -> bool:
-    chance = readings["harm_p"].value
-    return chance is not None and chance < settings.thresholds.harm_p
+    return any(weigh(limit, readings, settings).holds for limit in HURT)
 
 
 def _harm_unknown(readings: Readings) -> bool:
@@ -84,7 +81,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
     if doubt:
         outcome, leading = Outcome.UNDETERMINED, None
-    contributing = tuple(f for f in findings if f is not leading and f.cause != "overloaded-and-shedding")
+    contributing = tuple(f for f in findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
     return Verdict(
         outcome,
         doubt or _sentence(outcome, leading, contributing, readings, settings),
@@ -104,42 +101,35 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
 
 
 def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settings) -> tuple[Outcome, Finding | None]:
-    named = {f.cause: f for f in findings}
-    leaders = [f for f in findings if BY_CAUSE[f.cause].leads]
-    if "not-serving" in named:
-        return Outcome.CAUSE, named["not-serving"]
+    named = [(BY_CAUSE[f.cause], f) for f in findings]
+    for check, found in named:
+        if check.at_once:
+            return check.outcome, found
     pages, seconds = readings["pages"].value or 0.0, readings["window_seconds"].value or 0.0
     if pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds:
         return Outcome.UNDETERMINED, None
-    if readings["activity"].value == 0 and not set(named) & _UNLIKE_HEALTH:
+    if readings["activity"].value == 0 and not any(check.even_idle for check, _ in named):
         return Outcome.NO_TRAFFIC, None
-    if "overloaded-and-shedding" in named:
-        return Outcome.SHEDDING, None
-    if leaders and not _mentioned_only(leaders[0], readings, settings):
-        return Outcome.CAUSE, leaders[0]
+    for check, found in named:
+        if check.outcome is not Outcome.CAUSE:
+            return check.outcome, None
+        if check.leads and not _mentioned_only(check, readings, settings):
+            return Outcome.CAUSE, found
     if readings["activity"].value is None or _hurt(readings, settings):
         return Outcome.UNDETERMINED, None
     return Outcome.HEALTHY, None
 
 
-_NO_HARM_NEEDED = _UNLIKE_HEALTH | {
-    "overloaded-and-shedding",
-    "unbounded-output",
-    "ghost-compute",
-    "preemption-thrash",
-    "unbounded-queue",
-}
-
-
 def _doubt(leading: Finding, results: dict[str, CheckResult], readings: Readings, settings: Settings) -> str:
     """Why a finding must not lead: an earlier check would take its place if a family were not missing from the page.
 
-    What hurts nobody stands by itself, unless that check would explain it; broken telemetry is just what is missing.
+    What hurts nobody stands by itself, unless that check would explain it. Step 0 asks whether numbers are there at all,
+    and is not doubted for want of them.
     """
     earlier = CHECKS[: [check.cause for check in CHECKS].index(leading.cause)]
     unhurt = not _hurt(readings, settings) and not _harm_unknown(readings)
     for check, why in _open(earlier, results, readings, settings):
-        if leading.cause == "telemetry-broken" or (unhurt and leading.cause not in check.explains):
+        if BY_CAUSE[leading.cause].step == 0 or (unhurt and leading.cause not in check.explains):
             continue
         return f"Undetermined: {leading.cause} shows, but {check.cause} cannot be ruled out: {why}."
     return ""
@@ -155,7 +145,7 @@ def _open(
     blind = _harm_unknown(readings)
     for check in checks:
         found = results[check.cause]
-        may_lead = check.leads or check.cause == "overloaded-and-shedding"
+        may_lead = check.leads or check.outcome is not Outcome.CAUSE
         gaps = [e.gap for e in found.evidence if e.holds is None and e.gap.startswith(GapKind.MISSING)]
         if (
             found.state is State.UNKNOWN
@@ -166,9 +156,9 @@ def _open(
             yield check, gaps[0].removeprefix(f"{GapKind.MISSING}: ")
 
 
-def _mentioned_only(found: Finding | Check, readings: Readings, settings: Settings) -> bool:
-    """A finding that hurts nobody is mentioned, not led with, unless it is a hazard by its nature."""
-    return found.cause not in _NO_HARM_NEEDED and not _hurt(readings, settings)
+def _mentioned_only(check: Check, readings: Readings, settings: Settings) -> bool:
+    """What hurts nobody is mentioned, not led with, unless it is a hazard by its nature."""
+    return not check.hazard and not _hurt(readings, settings)
 
 
 def _sentence(
