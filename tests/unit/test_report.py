@@ -163,7 +163,7 @@ def test_order_of_the_outcomes():
 
 
 def test_mentioned_means_contributing_also_under_healthy():
-    found = document([told(WELL["KV full and nobody waits"]())])
+    found = document([told(WELL["evicted prefixes"]())])
     assert found["verdict"] == "healthy"
     assert found["leading"] is None
     assert [f["cause"] for f in found["contributing"]] == ["prefix-cache-miss"]
