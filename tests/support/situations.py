@@ -356,11 +356,11 @@ def prefix_miss(*, hits: float = 0.0, uneven: float = 0.0) -> Window:
     return run(PAGES, each, server)
 
 
-def evicted() -> Window:
+def evicted(*, ttft: float = 3.0) -> Window:
     """Prompts of all lengths fill the pool every 1.8 s: nothing survives until it is asked for again."""
 
     def each(server: Server, i: int) -> None:
-        server.serve(20, ttft=3.0, prompt=2000 + (400 if i % 2 else -400), output=60, prefill=0.3)
+        server.serve(20, ttft=ttft, prompt=2000 + (400 if i % 2 else -400), output=60, prefill=0.3)
         server.gauges(running=3 + i % 3, kv=0.3)
 
     return run(PAGES, each)
@@ -686,6 +686,7 @@ WELL: Mapping[str, Callable[[], Window]] = {
     "long steps": long_prefill_step,
     "cheap schemas": lambda: grammar(hurt=False),
     "long requests under way": long_requests_still_running,
+    "evicted prefixes": lambda: evicted(ttft=0.3),
     "slow KV transfers": lambda: kv_transfer(ttft=0.2),
 }
 """Windows in which nobody is hurt."""
