@@ -589,6 +589,7 @@ SITUATIONS: tuple[Situation, ...] = (
         {
             "slow pages": lambda: api_server(ttft=3.0, front=1.5),
             "residual of the target's size": lambda: api_server(front=2.5, took=0.05, ttft=2.9),
+            "stalls before it measures": lambda: api_server(front=0.05, took=1.2, ttft=0.1),
         },
         {
             "the engine's own queue": lambda: api_server(waiting=6, ttft=4.0),

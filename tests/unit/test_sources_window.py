@@ -49,3 +49,16 @@ def test_a_target_that_never_showed_a_model_is_a_scope_without_one():
 
 def test_nothing_gives_no_scope():
     assert scopes([]) == {}
+
+
+def test_http_answers_of_a_server_with_several_models_are_no_models_own():
+    answers = series(
+        "llm_http_requests_total", instance="a", engine="vllm", rank="0", status="5xx", handler="/v1/completions"
+    )
+    shared = Snapshot(1.0, {running("a", "x"): 1.0, running("a", "y"): 0.0, answers: 40.0})
+    for window in scopes([shared]).values():
+        assert not window.tracks("llm_http_requests_total")
+        (gap,) = window.tracks("llm_family_gap", {"family": "llm_http_requests_total"})
+        assert (gap.label("gap"), gap.values) == ("unsupported", (1.0,))
+    alone = Snapshot(1.0, {running("a", "x"): 1.0, answers: 40.0})
+    assert scopes([alone])["a", "x"].tracks("llm_http_requests_total")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmvitals.series import Labels, Series, Snapshot, Window
+from llmvitals.gaps import GapKind
+from llmvitals.series import Labels, Series, Snapshot, Window, series
+
+HTTP = "llm_http_requests_total"
+_SEVERAL = "HTTP answers carry no model, and this server has several"
 
 Scope = tuple[str, str]
 """(instance, model); the model is '' for a target that never showed one."""
@@ -20,18 +24,24 @@ def _owner(key: Series) -> Scope:
     return instance, model
 
 
-def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope) -> Snapshot:
+def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope, *, several: bool) -> Snapshot:
+    """What of a page belongs to a scope; where one server has ``several`` models, HTTP answers belong to none of them."""
     wanted = {scope, (scope[0], "")}
-    return Snapshot(
-        snapshot.t, {key: v for key, v in snapshot.samples.items() if owners[key.labels] in wanted}, snapshot.detail
-    )
+    samples = {key: v for key, v in snapshot.samples.items() if owners[key.labels] in wanted}
+    if several and any(key.name == HTTP for key in samples):
+        samples = {key: v for key, v in samples.items() if key.name != HTTP}
+        samples[series("llm_family_gap", instance=scope[0], family=HTTP, gap=GapKind.UNSUPPORTED, reason=_SEVERAL)] = (
+            1.0
+        )
+    return Snapshot(snapshot.t, samples, snapshot.detail)
 
 
 def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
     """One window per (instance, model), in the order in which they were first seen.
 
     A scope holds the samples with its model and those of its instance without a model (HTTP, process, GPU and the target
-    itself), which all models of the instance share. Data-parallel ranks stay inside one scope. A failed scrape belongs to
+    itself), which all models of the instance share; but not HTTP answers of a server with several models, which would be
+    read as each model's own. Data-parallel ranks stay inside one scope. A failed scrape belongs to
     every model of its instance. A target that never showed a model gets the model ''.
     """
     owners: dict[Labels, Scope] = {}
@@ -53,6 +63,7 @@ def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
         for model in named:
             scope = (instance, model)
             found[scope] = Window.of(
-                page if alone and len(named) == 1 else _part(page, owners, scope) for page, alone in shown
+                page if alone and len(named) == 1 else _part(page, owners, scope, several=len(named) > 1)
+                for page, alone in shown
             )
     return found

@@ -21,10 +21,9 @@ KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
 KV_FREE = Limit("kv_room_ratio", ">", 0.0)
 FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
 
-STALL_SHARE = 0.5
-"""A metrics page that takes this share of the TTFT threshold to come: whoever asks the API process for tokens waits too."""
+STALLING = Limit("slow_page_share_ratio", ">=", 0.2)
 
-HURT: tuple[Limit, ...] = (ANY_HARM, Limit("page_answer_seconds", ">=", "slo.ttft_seconds", STALL_SHARE))
+HURT: tuple[Limit, ...] = (ANY_HARM, STALLING)
 """Any of these, and somebody is hurt: by what the engine measured, or by a front end that stalls before it measures."""
 
 GPU_IDLE = Limit("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active")
@@ -129,6 +128,7 @@ CHECKS: tuple[Check, ...] = (
         when=(
             (
                 TTFT_HARM,
+                Limit("slow_page_share_ratio", "<", 0.2),
                 Limit("uptime_seconds", "<=", 120),
                 Limit("late_ttft_breaches", "<=", 0),
                 Limit("waiting_last", "<=", 0),
@@ -340,7 +340,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("itl_median_low_seconds", ">=", "slo.tpot_seconds"),
                 KV_FREE,
                 NOT_QUEUED,
-                Limit("prompt_share_ratio", "<", 0.5),
+                Limit("prompt_share_ratio", "<", 0.8),
                 Limit("running_max", ">=", 8),
                 Limit("preemptions_per_minute", "<=", "thresholds.preemptions_per_minute"),
             ),
@@ -357,13 +357,14 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"
         ),
-        cites=("frontend_residual_seconds", "page_answer_seconds"),
+        cites=("frontend_residual_seconds", "page_answer_seconds", "slow_page_share_ratio"),
         when=(
             (
                 NOT_QUEUED,
                 Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
                 Limit("residual_share_ratio", ">=", 0.4),
                 Limit("page_answer_seconds", ">=", 0.2),
+                Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
             ),
             (
                 ANY_HARM,
@@ -371,6 +372,8 @@ CHECKS: tuple[Check, ...] = (
                 Limit("frontend_residual_late_seconds", ">=", "slo.ttft_seconds", 0.5),
                 Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.5),
             ),
+            # it stalls before it measures: the engine saw nothing wrong
+            (NOT_QUEUED, STALLING, Limit("harm_p", ">=", "thresholds.harm_p")),
         ),
         confirms=(GPU_IDLE,),
         explains=("prefill-decode-interference", "batch-too-large", "prefix-cache-miss", "prefix-caching-off"),
@@ -439,7 +442,6 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         confirms=(Limit("prefix_hit_before_ratio", ">=", 0.1),),
-        explains=("prefill-decode-interference",),
         confidence=0.45,
         note="A suspicion: whether the prompts share anything is on no engine page; hashes at the gateway would show it.",
     ),

@@ -8,6 +8,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number, spread
 from llmvitals.signals.derived.kv import computed_prompt
+from llmvitals.signals.derived.user import STALL_SHARE
 from llmvitals.signals.measure import Line, growth, hist, percentile
 from llmvitals.signals.reading import Reading, Standing
 
@@ -220,6 +221,18 @@ def page_answer_seconds(c: Context) -> Reading:
     tracks = c.good.tracks("llm_target_answer_seconds")
     values = tuple(v for t in tracks for v in t.values)
     return number(percentile(values, 0.5)) if values else missing(c, "llm_target_answer_seconds")
+
+
+def slow_page_share_ratio(c: Context) -> Reading:
+    """Share of pages that took at least half the TTFT threshold to come: whoever asked for tokens then waited as long.
+
+    On recordings clients were hurt from a fifth on, and fine below, whatever the engine had measured.
+    """
+    values = [v for t in c.good.tracks("llm_target_answer_seconds") for v in t.values]
+    if not values:
+        return missing(c, "llm_target_answer_seconds")
+    limit = STALL_SHARE * c.settings.slo.ttft_seconds
+    return number(sum(v >= limit for v in values) / len(values))
 
 
 def api_cpu_cores(c: Context) -> Reading:
