@@ -258,9 +258,9 @@ def preemption_mode(*, prompt: float = 4500) -> Window:
 
 
 # -- 2: batch ---------------------------------------------------------------------------------------------------------
-def batch_too_small(*, kv: float = 0.1, waiting: float = 12, gap: float = 0.02) -> Window:
+def batch_too_small(*, kv: float = 0.1, waiting: float = 12, gap: float = 0.02, prompt: float = 100) -> Window:
     def each(server: Server, _: int) -> None:
-        server.serve(20, ttft=8.0, queue=7.9, gap=gap, prompt=100, output=200)
+        server.serve(20, ttft=8.0, queue=7.9, gap=gap, prompt=prompt, output=200)
         server.gauges(running=8, waiting=waiting, kv=kv)
 
     return run(PAGES, each)
@@ -571,6 +571,7 @@ SITUATIONS: tuple[Situation, ...] = (
             "KV full": kv_full,
             "long steps": lambda: batch_too_small(gap=0.6),
             "nobody waits": lambda: batch_too_small(waiting=0),
+            "prefill is the work": lambda: batch_too_small(prompt=1500),
             "API process": api_server,
         },
     ),

@@ -49,7 +49,7 @@ def test_an_empty_window_has_no_share_of_failed_pages():
 
 
 # -- stalls -----------------------------------------------------------------------------------------------------------
-def frozen(pages: int, *, running: float = 0, waiting: float = 0, fds: float = 0) -> Window:
+def frozen(pages: int, *, running: float = 0, waiting: float = 0, fds: float = 0, refused: int = 0) -> Window:
     """Traffic for 10 s, then so many further pages on which nothing moves but ``fds`` more descriptors each."""
     server = Server()
     server.page()
@@ -60,6 +60,8 @@ def frozen(pages: int, *, running: float = 0, waiting: float = 0, fds: float = 0
     server.page()
     for i in range(1, pages + 1):
         server.set("llm_process_open_fds", 50 + i * fds)
+        if refused:
+            server.count("llm_http_requests_total", refused, status="4xx", handler="/v1/completions")
         server.count("llm_process_cpu_seconds_total", 0.1)
         server.page()
     return server.window()
@@ -76,6 +78,11 @@ def test_an_empty_engine_whose_connections_pile_up_is_a_stall():
 
 def test_a_few_descriptors_more_are_no_stall():
     assert value(frozen(4, fds=1), "stalled_seconds") == 0  # 4 more
+
+
+def test_an_idle_engine_whose_front_end_answers_is_not_stalled():
+    # connections climb as above, but every page shows three more refused requests: the API process is at work
+    assert value(frozen(4, fds=2, refused=3), "stalled_seconds") == 0
 
 
 def test_an_idle_engine_does_not_stall():

@@ -311,6 +311,7 @@ CHECKS: tuple[Check, ...] = (
                 KV_FREE,
                 QUEUED,
                 Limit("spare_seats", ">=", 1),
+                Limit("prompt_share_ratio", "<", 0.8),  # long prompts: seats do not make prefill faster
                 Limit("running_pinned_ratio", ">=", 0.75),
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),

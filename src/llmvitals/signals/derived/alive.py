@@ -67,8 +67,8 @@ def stalled_seconds(c: Context) -> Reading:
     """Longest time in which nothing moved on the page although work was there (seconds).
 
     Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
-    while the engine shows nothing. An idle engine's page is frozen too, and counts as 0; where the page does not show
-    whether work was there, a page that never moves says nothing.
+    while the engine shows nothing and no answer ends). An idle engine's page is frozen too, and counts as 0; where the
+    page does not show whether work was there, a page that never moves says nothing.
     """
     shots = c.live.snapshots
     if len(shots) < 2:
@@ -82,11 +82,14 @@ def stalled_seconds(c: Context) -> Reading:
             inside.update({t: inside.get(t, 0.0) + v for t, v in zip(found.times, found.values, strict=True)})
     fds = line(c.live, FDS)
     open_at = dict(zip(fds.times, fds.values, strict=True)) if fds else {}
+    http = line(c.live, "llm_http_requests_total")
+    answered = dict(zip(http.times, http.values, strict=True)) if http else {}
     longest, idle, frozen = 0.0, 0.0, _frozen_runs(c.live)
     for first, last in frozen:
         busy = inside[shots[first].t] > 0
         climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
-        if busy or climb >= max(5, last - first):
+        answers = answered.get(shots[last].t, 0.0) - answered.get(shots[first].t, 0.0)
+        if busy or (climb >= max(5, last - first) and answers <= 0):
             longest = max(longest, shots[last].t - shots[first].t)
         else:
             idle = max(idle, shots[last].t - shots[first].t)
