@@ -177,6 +177,14 @@ def test_a_finding_does_not_lead_while_an_earlier_check_is_open_for_want_of_a_fa
     assert states(verdict)["preemption-thrash"].state is State.UNKNOWN
 
 
+@pytest.mark.parametrize("family", ["llm_request_ttft_seconds", "llm_request_tpot_seconds"])
+def test_a_promise_that_the_page_does_not_show_is_not_called_kept(family):
+    verdict = diagnose(without(run(12, healthy), family), SETTINGS)
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert "whether the SLO is kept cannot be told" in verdict.sentence
+    assert family in {blind.series for blind in verdict.blind}
+
+
 def test_what_a_version_cannot_show_raises_no_doubt():
     window = batch_too_small()  # its pages say that adapters, transfers and drafts are not switched on
     verdict = diagnose(window, SETTINGS)

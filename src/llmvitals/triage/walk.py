@@ -60,8 +60,9 @@ def _hurt(readings: Readings, settings: Settings) -> bool:
 
 
 def _harm_unknown(readings: Readings) -> bool:
-    gap = readings["harm_p"].gap
-    return gap is not None and gap.kind is GapKind.MISSING
+    """Whether a promise cannot be checked because its family should be on the page and is not."""
+    gaps = [readings[name].gap for name in ("ttft_harm_p", "tpot_harm_p")]
+    return any(gap is not None and gap.kind is GapKind.MISSING for gap in gaps)
 
 
 def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, str]) -> Verdict:
@@ -115,7 +116,7 @@ def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settin
             return check.outcome, None
         if check.leads and not _mentioned_only(check, readings, settings):
             return Outcome.CAUSE, found
-    if readings["activity"].value is None or _hurt(readings, settings):
+    if readings["activity"].value is None or _hurt(readings, settings) or _harm_unknown(readings):
         return Outcome.UNDETERMINED, None
     return Outcome.HEALTHY, None
 
@@ -181,6 +182,8 @@ def _sentence(
     t = settings.thresholds
     if (readings["pages"].value or 0) < t.min_pages or (readings["window_seconds"].value or 0) < t.min_seconds:
         return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
+    if not _hurt(readings, settings):
+        return "Undetermined: whether the SLO is kept cannot be told; see what the walk is blind to."
     return "Undetermined: users are hurt, but no check explains it; see what the walk is blind to."
 
 
