@@ -200,16 +200,21 @@ def kv_full(*, waiting: float = 5, ttft: float = 6.0, deferred: float = 0) -> Wi
     return run(PAGES, each)
 
 
-def capped_where_the_pool_ends() -> Window:
+def capped_where_the_pool_ends(*, kv: float = 0.6, served: float = 20) -> Window:
     """Eight seats in a pool of 2,560 tokens; a request grows to 304, so a ninth would be thrown out later."""
     server = Server()
     server.facts(blocks=160)
 
     def each(s: Server, _: int) -> None:
-        s.serve(20, ttft=6.0, queue=5.8)
-        s.gauges(running=8, waiting=9, kv=0.6)
+        s.serve(served, ttft=6.0, queue=5.8)
+        s.gauges(running=8, waiting=9, kv=kv)
 
     return run(PAGES, each, server)
+
+
+def capped_far_from_the_pools_end() -> Window:
+    """The same seats, but what runs holds 30 %: at twice as long the pool would not be full."""
+    return capped_where_the_pool_ends(kv=0.3, served=5)
 
 
 def kv_high_nobody_waits() -> Window:
@@ -552,7 +557,12 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation(
         "kv-cache-saturation",
         {"full": kv_full, "full and waiting for it": lambda: kv_full(deferred=5), "capped": capped_where_the_pool_ends},
-        {"full and nobody waits": kv_high_nobody_waits, "thrash": thrash, "too few seats": batch_too_small},
+        {
+            "full and nobody waits": kv_high_nobody_waits,
+            "thrash": thrash,
+            "too few seats": batch_too_small,
+            "capped in a pool half empty": capped_far_from_the_pools_end,
+        },
     ),
     Situation(
         "context-imbalance",

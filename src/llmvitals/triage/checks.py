@@ -261,6 +261,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("running_pinned_ratio", ">=", 0.75),
                 Limit("turnover_ratio", ">=", 2),
                 Limit("spare_seats", "<", 1),
+                Limit("kv_free_low_ratio", "<=", 0.5),  # requests grow to twice what they hold on average, at most
             ),
         ),
         confirms=(Limit("queue_share_ratio", ">=", 0.3),),

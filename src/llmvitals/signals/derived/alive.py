@@ -67,7 +67,7 @@ def stalled_seconds(c: Context) -> Reading:
     """Longest time in which nothing moved on the page although work was there (seconds).
 
     Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
-    while the engine shows nothing and no answer ends). An idle engine's page is frozen too, and counts as 0; where the
+    while the engine shows nothing and no answer ends. An idle engine's page is frozen too, and counts as 0; where the
     page does not show whether work was there, a page that never moves says nothing.
     """
     shots = c.live.snapshots
