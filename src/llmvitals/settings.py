@@ -8,12 +8,19 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import yaml
 
 from llmvitals.errors import SettingsError
+from llmvitals.schema import FAMILIES, IDENTITY
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Between = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+AtLeast0 = Annotated[float, msgspec.Meta(ge=0)]
+AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,26 +30,32 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Slo(Struct, frozen=True):
     """What users were promised. Defaults: catalogue of causes, section "Terms"."""
 
-    ttft_seconds: float = 2.0
-    tpot_seconds: float = 0.05
-    objective: float = 0.95  # share of requests that must meet each threshold
+    ttft_seconds: Seconds = 2.0
+    tpot_seconds: Seconds = 0.05
+    objective: Between = 0.95  # share of requests that must meet each threshold
 
 
 class Thresholds(Struct, frozen=True):
     """Numbers that checks compare with. Sources: the catalogue, or a fit on recordings of a real vLLM (marked "fit")."""
 
-    kv_lines: tuple[float, float] = (0.90, 0.95)  # lines on panels only; no check decides by them
-    kv_free_floor: float = 0.05  # KV is bound when less is free than this or than the next request needs (fit)
-    waiting_share: float = 0.5  # "waiting most of the time": share of pages with waiting > 0 (fit)
-    gpu_active: float = 0.60  # sustained activity under this while work waits = under-used (catalogue)
-    preemptions_per_minute: float = 5.0  # scale signal (catalogue)
-    preemption_spread: float = 1 / 3  # share of intervals that saw one: sustained, not a burst (fit)
-    preemptions_per_completion: float = 0.1  # (fit)
-    error_ratio: float = 0.20  # breaker (catalogue)
-    draft_acceptance: float = 0.5  # speculation does not pay below (catalogue)
-    harm_p: float = 0.01  # binomial tail below which definite breaches are no chance (fit)
-    min_pages: int = 5
-    min_seconds: float = 20.0
+    kv_lines: tuple[Share, Share] = (0.90, 0.95)  # lines on panels only; no check decides by them
+    kv_free_floor: Share = 0.05  # KV is bound when less is free than this or than the next request needs (fit)
+    waiting_share: Share = 0.5  # "waiting most of the time": share of pages with waiting > 0 (fit)
+    gpu_active: Share = 0.60  # sustained activity under this while work waits = under-used (catalogue)
+    preemptions_per_minute: AtLeast0 = 5.0  # scale signal (catalogue)
+    preemption_spread: Share = 1 / 3  # share of intervals that saw one: sustained, not a burst (fit)
+    preemptions_per_completion: AtLeast0 = 0.1  # (fit)
+    error_ratio: Share = 0.20  # breaker (catalogue)
+    draft_acceptance: Share = 0.5  # speculation does not pay below (catalogue)
+    harm_p: Between = 0.01  # binomial tail below which definite breaches are no chance (fit)
+    min_pages: AtLeast1 = 5
+    min_seconds: AtLeast0 = 20.0
+
+
+_LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
+_OWN = frozenset({*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}).union(
+    *(family.labels for family in FAMILIES)
+)
 
 
 class Target(Struct, frozen=True):
@@ -54,6 +67,14 @@ class Target(Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     gpu_url: str = ""  # the dcgm-exporter page that shows these GPUs
     labels: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse labels that would break the page, or stand for something else on it."""
+        for name in self.labels:
+            if not _LABEL.fullmatch(name):
+                raise ValueError(f"'{name}' is no label name")
+            if name in _OWN:
+                raise ValueError(f"the label '{name}' has a meaning of its own on the page")
 
 
 class Source(Struct, frozen=True):
@@ -69,13 +90,13 @@ class Exporter(Struct, frozen=True):
 
     listen: str = "127.0.0.1:9464"
     web_config: str = ""  # a file in Prometheus' web configuration format: TLS, users, headers
-    interval_seconds: float = 5.0
-    window_seconds: float = 60.0
-    timeout_seconds: float = 4.0
-    max_page_bytes: int = 16 * 1024 * 1024
-    max_samples: int = 50_000
-    max_labels: int = 64
-    max_label_length: int = 4096
+    interval_seconds: Annotated[float, msgspec.Meta(ge=0.05, le=1e9)] = 5.0
+    window_seconds: Seconds = 60.0
+    timeout_seconds: Seconds = 4.0
+    max_page_bytes: AtLeast1 = 16 * 1024 * 1024
+    max_samples: AtLeast1 = 50_000
+    max_labels: AtLeast1 = 64
+    max_label_length: AtLeast1 = 4096
 
 
 class Alerts(Struct, frozen=True):
@@ -143,6 +164,8 @@ def read_yaml(path: Path | str) -> object:
         raise SettingsError("is not text in UTF-8", place=str(path), remedy="Check that this is the file.") from None
     try:
         parsed: object = yaml.safe_load(text)
+    except (ValueError, RecursionError):  # a date or number that YAML recognises and that cannot be; endless nesting
+        raise SettingsError("is not valid YAML", place=str(path), remedy="Put odd values into quotes.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
