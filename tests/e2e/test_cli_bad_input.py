@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.answers import Answer, Answers
-from support.command import llmvitals, one_clear_line
+from support.command import argv, llmvitals, one_clear_line
 
 CAPTURES = Path(__file__).resolve().parents[1] / "fixtures" / "captures"
 NOT_PAGES = {
@@ -68,12 +69,16 @@ def test_a_url_where_nothing_listens():
     ("words", "says"),
     [
         (["triage", "http://"], "is not a URL"),
+        (["triage", "http://[::1"], "is not a URL"),
+        (["triage", "a" * 5000], "no such target"),
         (["triage", "nosuch"], "no such target"),
         (["triage", "no/such/folder"], "no such file or folder"),
         (["triage"], "Give a TARGET"),
         (["triage", "--frobnicate"], "No such option"),
         (["triage", "--for", "soon", "h:1"], "'soon' is not a duration"),
         (["triage", "--for", "0s", "h:1"], "no time at all"),
+        (["triage", "--for", "9" * 400, "h:1"], "too long"),
+        (["triage", "--at", "nan", "--prometheus", "http://h:1"], "'nan' is no moment"),
         (["triage", "--at", "yesterday", "--prometheus", "http://h:1"], "'yesterday' is no moment"),
         (["triage", "--selector", "{a='b'}", "h:1"], "need --prometheus"),
         (["triage", "h:1", "--prometheus", "http://h:2"], "not both"),
@@ -128,7 +133,13 @@ def test_a_recording_whose_index_is_damaged_or_of_another_format(tmp_path):
         ("slo: {ttft_second: 1}", "unknown key 'ttft_second' in slo. Did you mean 'ttft_seconds'?"),
         ("target: []", "unknown key 'target' in the top level. Did you mean 'targets'?"),
         ("slo: {ttft_seconds: fast}", "slo.ttft_seconds"),
+        ("slo: {ttft_seconds: -1}", "Expected `float` > 0.0 - at `$.slo.ttft_seconds`"),
+        ("slo: {objective: 1}", "Expected `float` < 1.0 - at `$.slo.objective`"),
+        ("exporter: {interval_seconds: 0}", "at `$.exporter.interval_seconds`"),
+        ("targets: [{url: 'h:1', labels: {a b: c}}]", "'a b' is no label name"),
+        ("targets: [{url: 'h:1', labels: {model: c}}]", "the label 'model' has a meaning of its own"),
         ("slo: [", "is not valid YAML"),
+        ("slo: 2020-13-45", "is not valid YAML"),
     ],
 )
 @pytest.mark.parametrize("command", ["triage", "serve", "app"])
@@ -149,6 +160,25 @@ def test_an_exporter_that_is_not_ready():
     page = Answer(b'llm_triage_verdict{verdict="healthy"} 1\n')
     with Answers({"/metrics": page, "/triage": Answer(b"", 503)}) as exporter:
         assert "has no verdict yet" in one_clear_line(llmvitals("triage", exporter.url))
+
+
+@pytest.mark.parametrize("targets", ["null", "5", "[3]"])
+def test_an_exporter_that_answers_with_something_like_a_verdict(targets):
+    page = Answer(b'llm_triage_verdict{verdict="healthy"} 1\n')
+    odd = Answer(b'{"verdict": 3, "targets": %s}' % targets.encode())
+    with Answers({"/metrics": page, "/triage": odd}) as exporter:
+        assert "cannot be read" in one_clear_line(llmvitals("triage", exporter.url))
+
+
+def test_a_closed_stdout_and_one_of_a_narrow_encoding_change_no_exit_code():
+    command = shlex.join(argv("triage", CAPTURES / "kv-preemption"))
+    closed = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False)
+    assert (closed.returncode, closed.stderr) == (1, "")
+    latin = subprocess.run(
+        ["sh", "-c", f"PYTHONIOENCODING=latin-1 {command}"], capture_output=True, timeout=60, check=False
+    )
+    assert (latin.returncode, latin.stderr) == (1, b"")
+    assert b"? CAUSE  preemption-thrash" in latin.stdout
 
 
 def test_gpus_without_an_engine(tmp_path):

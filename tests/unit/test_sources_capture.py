@@ -119,6 +119,8 @@ def scrape(file: str) -> list[dict]:
         ({"targets": 7}, "at `$.targets`"),
         ({"targets": []}, "holds no scrapes"),
         ({"targets": scrape("gone.prom.gz")}, "gone.prom.gz: is missing"),
+        ({"targets": scrape("a\0b")}, "is missing"),
+        ({"targets": scrape("x" * 5000)}, "is missing"),
         ({"targets": scrape("../outside")}, "points outside"),
         ({"targets": scrape("/etc/hostname")}, "points outside"),
         ({"targets": scrape("x") + scrape("x")}, "two targets named 'a'"),

@@ -120,6 +120,13 @@ def test_a_server_that_refuses_even_one_family_is_named():
         (Answer(b"<!doctype html><html>login</html>"), PageError, "answered with HTML"),
         (Answer(b'{"version": 1}'), PageError, "not with the PromQL API"),
         (Answer(b"[]"), PageError, "not with the PromQL API"),
+        (Answer(b'{"status": "success", "data": null}'), PageError, "not with the PromQL API"),
+        (Answer(b'{"status": "success", "data": {"result": [{"metric": 5}]}}'), PageError, "not with the PromQL API"),
+        (
+            Answer(b'{"status": "success", "data": {"result": [{"metric": {}, "values": [["a", "b"]]}]}}'),
+            PageError,
+            "not with the PromQL API",
+        ),
         (Answer(b""), PageError, "not with the PromQL API"),
         (refusal(400, "parse error: unexpected identifier"), SettingsError, "parse error: unexpected identifier"),
         (refusal(422, "many-to-many matching not allowed"), SettingsError, "many-to-many"),

@@ -6,10 +6,12 @@ Exit codes: 0 healthy, no-traffic or shedding; 1 a cause leads (or ``generate --
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,7 +29,7 @@ COMMANDS: dict[str, str] = {
     "serve": "Run the exporter.",
     "app": "Open the triage page in a browser.",
     "generate": "Write rules, alerts, dashboards and generated pages.",
-    "simulate": "Serve a simulated engine's metrics page.",
+    "simulate": "Record or serve a simulated engine.",
     "engines": "Show which engines give which metrics.",
     "capacity": "Estimate KV budget, seats and queue ceiling of a model on GPUs.",
 }
@@ -68,7 +70,17 @@ def group(context: click.Context, debug: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command and leave with its exit code; what goes wrong is one line on stderr."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    _take_any_text()
     sys.exit(_run(given, debug="--debug" in given[: _first_command(given)]))
+
+
+def _take_any_text() -> None:
+    """A closed stdout or stderr swallows what is written; a stdout of a narrow encoding shows ``?`` for what it lacks."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _first_command(given: list[str]) -> int:

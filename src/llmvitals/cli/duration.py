@@ -9,6 +9,8 @@ import click
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = r"(\d+(?:\.\d+)?)(ms|h|m|s)"
 _WHOLE = re.compile(rf"(?:{_PART})+")
+LONGEST = 1e9
+"""Seconds; some 32 years, beyond which numbers of pages overflow."""
 
 
 def duration(text: str) -> float:
@@ -20,6 +22,6 @@ def duration(text: str) -> float:
         total = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, plain))
     else:
         raise click.BadParameter(f"'{text}' is not a duration; write it like 60s, 5m or 1h30m.")
-    if total <= 0:
-        raise click.BadParameter(f"'{text}' is no time at all; write it like 60s, 5m or 1h30m.")
+    if not 0 < total <= LONGEST:
+        raise click.BadParameter(f"'{text}' is no time at all, or too long; write it like 60s, 5m or 1h30m.")
     return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,9 +64,13 @@ class _Span:
 def moment(text: str) -> float:
     """Unix seconds of ``--at``: unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
     try:
-        return float(text)
+        given = float(text)
     except ValueError:
         pass
+    else:
+        if not math.isfinite(given):
+            raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.")
+        return given
     try:
         told = datetime.fromisoformat(text)
     except ValueError:
@@ -138,7 +143,7 @@ def _settings(path: Path | None, ttft: float | None, tpot: float | None) -> Sett
 
 
 def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[Verdict]:
-    stored = [word for word in words if Path(word).exists()]
+    stored = [word for word in words if _exists(word)]
     live = live_targets([word for word in words if word not in stored], settings) if set(words) - {*stored} else ()
     if not words:
         live = settings.targets
@@ -146,6 +151,13 @@ def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[V
             raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
     verdicts = [v for word in stored for v in _judged(_stored(Path(word), limits_of(settings)), settings)]
     return verdicts + (_live(live, span, settings) if live else [])
+
+
+def _exists(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except OSError:  # no file can have that name
+        return False
 
 
 def _stored(path: Path, limits: Limits) -> tuple[Observed, ...]:
@@ -178,7 +190,9 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
 def _exported(url: str) -> list[Verdict]:
     place = without_secrets(triage_url(url))
     found = read_triage(url)
-    listed = [one["detail"] for one in found.get("targets", ()) if isinstance(one, dict) and "detail" in one]
+    targets = found.get("targets")
+    several = targets if isinstance(targets, list) else []
+    listed = [one["detail"] for one in several if isinstance(one, dict) and "detail" in one]
     return [decode(one, place=place) for one in listed or [found]]
 
 

@@ -176,12 +176,16 @@ def _check(index: Index, folder: Path) -> None:
 
 
 def _check_file(root: Path, file: str, place: str) -> None:
-    page = (root / file).resolve()
-    if not page.is_relative_to(root):
+    try:
+        page = (root / file).resolve()
+        inside, found = page.is_relative_to(root), page.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        inside, found = True, False
+    if not inside:
         raise CaptureError(f"points outside its folder ('{file}')", place=place, remedy="Do not trust this recording.")
-    if not page.is_file():
+    if not found:
         raise CaptureError(
             "is missing",
-            place=str(root / file),
+            place=str(root / file[:255]),
             remedy=f"Restore it, or take its scrape out of {INDEX}.",
         )

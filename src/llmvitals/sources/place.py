@@ -19,10 +19,10 @@ def is_url(text: str) -> bool:
 def base_url(text: str) -> str:
     """The URL with its scheme, without a slash at the end. Raises :class:`SettingsError` when it is none."""
     url = text.strip()
-    parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # urlsplit reads the port late
+    except ValueError:  # brackets that do not close, a port that is no number
         known = False
     if not known:
         raise SettingsError("is not a URL", place=text, remedy="Write it like http://host:8000.")

@@ -53,7 +53,7 @@ def read_prometheus(
     narrow = selector.strip().removeprefix("{").removesuffix("}").strip().strip(",")
     names = tuple(f"{f.name}{_SUFFIXES}" if f.kind is Kind.HISTOGRAM else f.name for f in FAMILIES)
     with requests.Session() as session:
-        stored = [_stored(result) for result in _ask(session, base, names, _Question(narrow, at, seconds))]
+        stored = list(_ask(session, base, names, _Question(narrow, at, seconds)))
     if not stored:
         raise PageError(
             f"holds no llm_ series for {{{narrow}}} in these {seconds:g} s" if narrow else "holds no llm_ series",
@@ -108,9 +108,7 @@ class _Question:
     seconds: float
 
 
-def _ask(
-    session: requests.Session, base: str, names: Sequence[str], question: _Question
-) -> Iterator[Mapping[str, Any]]:
+def _ask(session: requests.Session, base: str, names: Sequence[str], question: _Question) -> Iterator[_Stored]:
     """Ask for all names at once; where that is too much for the server, for each half."""
     alternatives = "|".join(names)
     matchers = f'__name__=~"{alternatives}"' + (f",{question.narrow}" if question.narrow else "")
@@ -129,7 +127,7 @@ def _ask(
         yield from _ask(session, base, names[half:], question)
 
 
-def _query(session: requests.Session, base: str, query: str, at: float | None) -> Sequence[Mapping[str, Any]]:
+def _query(session: requests.Session, base: str, query: str, at: float | None) -> Sequence[_Stored]:
     place = without_secrets(base)
     form = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
     try:
@@ -155,8 +153,10 @@ def _query(session: requests.Session, base: str, query: str, at: float | None) -
         if any(words in message.lower() for words in _TOO_MUCH):
             raise _TooMuchError(message)
         raise SettingsError(f"refuses the query: {message}", place=place, remedy="Check --selector, --at and --for.")
-    results: Sequence[Mapping[str, Any]] = document["data"]["result"]
-    return results
+    try:
+        return [_stored(result) for result in document["data"]["result"]]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _refusal(answer, place) from None
 
 
 def _document(answer: requests.Response) -> dict[str, Any] | None:

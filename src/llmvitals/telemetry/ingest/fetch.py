@@ -105,8 +105,8 @@ _FAILURES: tuple[tuple[type[BaseException], str], ...] = (
 def page_url(text: str) -> str:
     """The metrics page that ``host:port``, a base URL or a whole URL means. Raises :class:`SettingsError`."""
     given = text.strip()
-    parts = urlsplit(given if "://" in given else f"http://{given}")
     try:
+        parts = urlsplit(given if "://" in given else f"http://{given}")
         fine = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError:
         fine = False
