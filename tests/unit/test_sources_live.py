@@ -81,6 +81,25 @@ def test_a_slow_target_is_asked_once_at_a_time_and_never_in_a_burst():
     assert urls(clock, "http://slow:1/metrics") == [0, 12]
 
 
+def test_an_interval_shorter_than_a_turn_takes_does_not_last_for_ever():
+    class Slow(Steps):
+        def monotonic(self) -> float:
+            self.now += 0.01
+            return self.now
+
+    clock = Slow()
+    pages(
+        [Target(url="http://a:1")],
+        seconds=1,
+        interval=1e-9,  # a thousand million turns
+        timeout_s=1,
+        on_page=lambda target, page: None,
+        fetch=clock.fetch,
+        clock=clock,
+    )
+    assert clock.now < 10
+
+
 def test_pages_are_handed_over_in_the_callers_thread():
     clock = Steps()
     threads: set[int] = set()

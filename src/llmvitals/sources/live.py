@@ -146,6 +146,8 @@ def pages(
     start = moment.monotonic()
     for turn in range(int(seconds / interval + 1e-9) + 1):
         collect(start + turn * interval)
+        if moment.monotonic() > start + seconds + GRACE_SECONDS:
+            break  # an interval shorter than a turn takes
         for number in range(len(targets)):
             if number not in busy:
                 busy.add(number)
