@@ -22,7 +22,7 @@ from llmvitals.triage.units import digits, with_unit
         (298.4, "tokens/second", "298 tokens/s"),
         (4.0, "", "4"),
         (-0.5, "ratio", "-50 %"),
-        (1e-41, "probability", "1e-41"),
+        (1e-41, "probability", "< 0.000001"),
     ],
 )
 def test_a_number_is_shown_in_the_unit_that_a_person_reads_out(value, unit, shown):

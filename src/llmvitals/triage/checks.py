@@ -601,7 +601,7 @@ CHECKS: tuple[Check, ...] = (
         "No room beside the KV pool",
         "backpressure article, bottleneck 3",
         Remedy("Lower gpu_memory_utilization.", "--gpu-memory-utilization"),
-        needs="framebuffer and out-of-memory events of the GPU",
+        needs="framebuffer and out-of-memory events of the GPU; not judged yet where they are shown",
         needs_series="llm_gpu_memory_free_bytes",
     ),
     Check(
@@ -619,7 +619,7 @@ CHECKS: tuple[Check, ...] = (
         "Tensor parallelism over a slow link",
         "backpressure article, bottleneck 7",
         Remedy("Replicas instead of tensor parallelism, or keep it inside NVLink.", "--tensor-parallel-size"),
-        needs="tensor and DRAM activity and link traffic of each GPU",
+        needs="tensor and DRAM activity and link traffic of each GPU; not judged yet where they are shown",
         needs_series="llm_gpu_tensor_active_ratio",
     ),
     Check(
@@ -673,7 +673,7 @@ CHECKS: tuple[Check, ...] = (
         "XID, ECC, throttling, MIG or a bad link",
         "backpressure article, bottleneck 20",
         Remedy("Cordon and drain the node.", "node"),
-        needs="XID, ECC and throttle reasons of the GPU",
+        needs="XID, ECC and throttle reasons of the GPU; not judged yet where they are shown",
         needs_series="llm_gpu_*",
     ),
 )

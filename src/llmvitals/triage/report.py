@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rich.columns import Columns
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
@@ -132,7 +133,7 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     if verdict.blind:
         seen = ", ".join(b.what for b in verdict.blind[:6])
         more = f" and {len(verdict.blind) - 6} more" if len(verdict.blind) > 6 else ""
-        parts.append(Text(f"  blind to: {seen}{more}", style="dim"))
+        parts.append(Padding(Text(f"blind to: {seen}{more}", style="dim"), (0, 0, 0, 2)))
     w = verdict.window
     parts.append(
         Text(f"  window: {w.get('seconds', 0):.0f} s, {w.get('readable', 0)} of {w.get('pages', 0)} pages", style="dim")
@@ -165,9 +166,7 @@ def _told(found: Finding) -> list[Any]:
 def _walk_table(verdict: Verdict) -> Padding:
     table = Table(box=None, padding=(0, 1), show_header=False)
     for step in verdict.steps:
-        line = Text()
-        for check in step.checks:
-            mark, style = _MARK[check.state]
-            line.append(f"{mark} {check.cause}  ", style=style)
-        table.add_row(Text(f"{step.step}", style="bold"), Text(step.title), line)
+        # one renderable per check, so that a line never ends between a mark and its name
+        marks = [Text(f"{_MARK[c.state][0]} {c.cause}", style=_MARK[c.state][1], no_wrap=True) for c in step.checks]
+        table.add_row(Text(f"{step.step}", style="bold"), Text(step.title), Columns(marks, padding=(0, 2)))
     return Padding(table, (1, 0, 1, 2))

@@ -70,7 +70,13 @@ def digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+_FLOOR: dict[str, float] = {"probability": 1e-6}
+"""Below this a number of that unit says no more than that it is smaller."""
+
+
 def with_unit(value: float, unit: str) -> str:
-    """``0.34, seconds`` gives "340 ms"; ``0.97, ratio`` gives "97 %"."""
+    """``0.34, seconds`` gives "340 ms"; ``0.97, ratio`` gives "97 %"; a chance of 3e-40 gives "< 0.000001"."""
+    if value < _FLOOR.get(unit, -math.inf):
+        return f"< {_FLOOR[unit]:.6f}"
     found = scale(unit, value)
     return f"{digits(value * found.factor)} {found.unit}".rstrip()
