@@ -80,6 +80,18 @@ def test_the_verdict_is_about_the_window_and_the_history_stays_bounded():
     assert cycle.history == {"a": 7}  # the window's 5 and two intervals of margin
 
 
+@pytest.mark.parametrize("ahead", [86_400.0, 30.0])
+def test_a_clock_that_was_ahead_leaves_no_page_of_the_future_behind(ahead):
+    engine = Engine(settings(window_seconds=60.0), fetch=serving(vllm_page()), clock=lambda: 0.0)
+    for n in range(20):
+        t = 1000.0 + 5.0 * n + (ahead if n < 10 else 0.0)
+        cycle = engine.publish(t, engine.record({"a": RawPage(t, 0.01, 200, vllm_page(tokens=1000 + 100 * n))}))
+    (scoped,) = cycle.scopes
+    assert scoped.verdict.window["end"] == t
+    assert scoped.verdict.window["seconds"] <= 60.0
+    assert scoped.readings["restarts"].value == 0
+
+
 def test_the_number_of_snapshots_is_bounded_whatever_the_window():
     engine = Engine(settings(window_seconds=1e9), fetch=serving(vllm_page()), clock=lambda: 0.0)
     pages = [RawPage(float(n), 0.0, 200, vllm_page()) for n in range(watch.MAX_SNAPSHOTS + 5)]

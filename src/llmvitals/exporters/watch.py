@@ -75,6 +75,8 @@ class Watch:
             start = time.perf_counter()
             snapshot, ok = self._joined(snapshot, gpu)
             yield Collected(self.name, "gpu", ok, (gpu.took or 0.0) + time.perf_counter() - start)
+        while self.history and self.history[-1].t > snapshot.t:
+            self.history.pop()  # the clock was set back: what came before this page does not lie behind it
         self.history.append(snapshot)
 
     def forget(self, before: float) -> None:
