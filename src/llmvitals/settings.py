@@ -143,7 +143,11 @@ def convert(data: object, kind: type[T], *, place: str, page: str) -> T:
         message = str(error)
         found = _UNKNOWN.search(message)
         if found is None:
-            raise SettingsError(message, place=place, remedy=f"Correct the value; see {page}.") from None
+            what, _, at = message.partition(" - at ")
+            key = at.strip("`").removeprefix("$").removeprefix(".")
+            plain = what.replace("`", "")
+            thing = f"{key}: {plain[0].lower()}{plain[1:]}" if key else plain
+            raise SettingsError(thing, place=place, remedy=f"Correct the value; see {page}.") from None
         at = found["at"] or "$"
         keys = _known_keys(kind, at)
         near = difflib.get_close_matches(found["key"], keys, n=1, cutoff=0.0)

@@ -121,7 +121,7 @@ def pages(
     fetch: Fetch,
     clock: Clock | None = None,
 ) -> None:
-    """Scrape every target at 0, interval, 2 x interval, ... up to ``seconds``, and hand each page to ``on_page``.
+    """Scrape every target at 0, interval, 2 x interval, ... and at ``seconds``, and hand each page to ``on_page``.
 
     ``on_page`` runs in the caller's thread. A target that is still answering at its next turn is left out there, so that
     a slow target is neither asked twice at once nor asked in a burst later. Returns when the last page is in.
@@ -144,8 +144,10 @@ def pages(
             on_page(targets[got.target], got.page)
 
     start = moment.monotonic()
-    for turn in range(int(seconds / interval + 1e-9) + 1):
-        collect(start + turn * interval)
+    last = int(seconds / interval + 1e-9)
+    short = seconds - last * interval > interval / 2  # what was asked for is watched to its end
+    for turn in range(last + 1 + short):
+        collect(start + min(turn * interval, seconds))
         if moment.monotonic() > start + seconds + GRACE_SECONDS:
             break  # an interval shorter than a turn takes
         for number in range(len(targets)):

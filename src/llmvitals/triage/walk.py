@@ -25,6 +25,9 @@ from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step,
 LATE_SECONDS = 30.0
 """A last third shorter than this says nothing: on recordings, shorter windows named wrong causes."""
 
+JITTER_SECONDS = 0.5
+"""Pages arrive that much earlier or later than they were asked for; a window is not too short for it."""
+
 CLIENT_ERRORS = 0.05
 """Share of 4xx answers from which on the verdict mentions them."""
 
@@ -107,7 +110,7 @@ def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settin
         if check.at_once:
             return check.outcome, found
     pages, seconds = readings["pages"].value or 0.0, readings["window_seconds"].value or 0.0
-    if pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds:
+    if pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds - JITTER_SECONDS:
         return Outcome.UNDETERMINED, None
     if readings["activity"].value == 0 and not any(check.even_idle for check, _ in named):
         return Outcome.NO_TRAFFIC, None
@@ -180,7 +183,8 @@ def _sentence(
     if (readings["pages"].value or 0) < 1:
         return "Undetermined: no page could be read, and none was readable before."
     t = settings.thresholds
-    if (readings["pages"].value or 0) < t.min_pages or (readings["window_seconds"].value or 0) < t.min_seconds:
+    seconds = readings["window_seconds"].value or 0
+    if (readings["pages"].value or 0) < t.min_pages or seconds < t.min_seconds - JITTER_SECONDS:
         return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
     if not _hurt(readings, settings):
         return "Undetermined: whether the SLO is kept cannot be told; see what the walk is blind to."
