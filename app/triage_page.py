@@ -39,7 +39,10 @@ def main() -> None:
         settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
         source = choose_source(settings, sidebar)
         if source is None:
-            notice("no-source", remedy="Name one under `sources` in the settings file, or type a URL where that is offered.")
+            notice(
+                "no-source",
+                remedy="Name one under `sources` in the settings file, or type a URL where that is offered.",
+            )
             return
         at = choose_moment(source, sidebar)
     except LlmvitalsError as error:

@@ -135,7 +135,7 @@ def test_a_recording_whose_index_is_damaged_or_of_another_format(tmp_path):
         ("slo: {ttft_seconds: fast}", "slo.ttft_seconds"),
         ("slo: {ttft_seconds: -1}", "slo.ttft_seconds: expected float > 0.0"),
         ("slo: {objective: 1}", "slo.objective: expected float < 1.0"),
-        ("exporter: {interval_seconds: 0}", "at `$.exporter.interval_seconds`"),
+        ("exporter: {interval_seconds: 0}", "exporter.interval_seconds: expected float"),
         ("targets: [{url: 'h:1', labels: {a b: c}}]", "'a b' is no label name"),
         ("targets: [{url: 'h:1', labels: {model: c}}]", "the label 'model' has a meaning of its own"),
         ("slo: [", "is not valid YAML"),
