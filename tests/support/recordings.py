@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from llmvitals.series import Window
 from llmvitals.signals.window import Scope, scopes
@@ -102,19 +103,19 @@ def clients(folder: Path) -> tuple[float, float, list[Request]]:
     return about["start_unix"], about["duration_s"] + (about.get("drain_s") or 0.0), [_request(row) for row in rows]
 
 
-def _request(row: Mapping[str, object]) -> Request:
+def _request(row: Mapping[str, Any]) -> Request:
     chunks, usage, gap = row.get("chunks"), row.get("usage"), row.get("itl_mean")
-    n = int(row.get("n") or 1)  # type: ignore[call-overload]
+    n = int(row.get("n") or 1)
     made = usage.get("completion_tokens", 0) if isinstance(usage, dict) else 0
     tpot = row.get("tpot")
     if tpot is None and gap is not None:
         # a chunk may carry several tokens; with n > 1 the log does not say whose a chunk was
-        tpot = gap * (chunks - 1) / (made - 1) if n == 1 and chunks and made > 1 else gap  # type: ignore[operator]
+        tpot = gap * (chunks - 1) / (made - 1) if n == 1 and chunks and made > 1 else gap
     return Request(
-        start=float(row["t"]),  # type: ignore[arg-type]
-        ttft=row.get("ttft"),  # type: ignore[arg-type]
-        end=float(row["t"]) + float(row["e2e"]),  # type: ignore[arg-type]
-        tpot=tpot,  # type: ignore[arg-type]
+        start=float(row["t"]),
+        ttft=row.get("ttft"),
+        end=float(row["t"]) + float(row["e2e"]),
+        tpot=tpot,
         ok=row.get("status") == 200 and bool(row.get("finish")),
         left=bool(row.get("client_aborted") or row.get("client_timeout") or row.get("cancelled_at_end")),
         refused=row.get("status") in {400, 404, 422},
