@@ -157,14 +157,26 @@ def test_contexts_and_seats():
     assert value(window, "spare_seats") == 48  # 4 run
 
 
-def test_a_large_context_is_the_buckets_upper_edge_where_the_mean_lies_below():
+def test_a_large_context_is_interpolated_where_its_bucket_lies_above_the_means():
     def each(server: Server, _: int) -> None:
         server.serve(8, prompt=10, output=10)
         server.serve(2, prompt=400, output=10)  # p90 in 200..500, mean 88
         server.gauges(running=2)
 
-    # 500 + 10 -> 32 blocks = 512
-    assert value(run(6, each), "full_context_tokens") == 512
+    # p90 of the prompts: half-way through the fifth in 200..500 = 350, 262 above the mean; outputs are all 10.
+    # 88 + 10 + 262 = 360 -> 23 blocks = 368
+    assert value(run(6, each), "full_context_tokens") == 368
+
+
+def test_a_long_prompt_seldom_meets_a_long_answer():
+    def each(server: Server, _: int) -> None:
+        server.serve(8, prompt=10, output=10)
+        server.serve(1, prompt=400, output=10)
+        server.serve(1, prompt=10, output=400)
+        server.gauges(running=2)
+
+    # both means are 49, and nine of ten lie in 5..10: neither p90 exceeds its mean. 98 -> 7 blocks = 112
+    assert value(run(6, each), "full_context_tokens") == 112
 
 
 def test_ranks_add_seats():

@@ -31,10 +31,13 @@ def alert_name(cause: str) -> str:
 def _cause(row: CauseAlert, settings: Settings) -> Rule:
     check = BY_CAUSE[row.cause]
     state = Selector(policy.CHECK_STATE, (Matcher("cause", (row.cause,)), Matcher("state", ("firing",))))
+    well = Selector(policy.VERDICT, (Matcher("verdict", ("healthy",)),))
+    firing = Infix("==", Aggregate("max", SCOPE, state), Number(1))
+    healthy = Infix("==", Aggregate("max", SCOPE, well), Number(1))
     note = f" {check.note}" if check.note else ""
     return rule(
         alert_name(row.cause),
-        Infix("==", Aggregate("max", SCOPE, state), Number(1)),
+        Infix("unless", firing, healthy),  # what hurts nobody is mentioned by the verdict, and wakes nobody
         wait=row.wait,
         labels={"severity": row.severity.value, "cause": row.cause},
         summary=f"{check.title}: {text.scope()}",

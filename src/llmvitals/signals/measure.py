@@ -69,6 +69,18 @@ class Hist:
             return (self.edges[-1] if self.edges else 0.0), math.inf
         return (self.edges[i - 1] if i > 0 else 0.0), self.edges[i]
 
+    def quantile(self, q: float) -> float | None:
+        """Quantile ``q`` interpolated inside its bucket (estimate); in the open bucket its lower edge; None when empty."""
+        found = self.bucket(q)
+        if found is None:
+            return None
+        low, high = found
+        if math.isinf(high):
+            return low
+        i = self.edges.index(high)
+        below = self.counts[i - 1] if i > 0 else 0.0
+        return low + (high - low) * (q * self.total - below) / (self.counts[i] - below)
+
     @property
     def open_count(self) -> float:
         """Observations above the last finite edge."""

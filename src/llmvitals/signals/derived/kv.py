@@ -126,27 +126,31 @@ def mean_context_tokens(c: Context) -> Reading:
     return number(prompt.mean + generated.mean / 2, Standing.ESTIMATE, "prompt + half the output")
 
 
-def _large(h: Hist, q: float = 0.9) -> float | None:
-    """A high quantile without inventing precision: the mean where it lies in the same bucket, else the bucket's upper
-    edge.
+def _excess(h: Hist, q: float = 0.9) -> float | None:
+    """By how much a high quantile exceeds the mean (estimate): 0 where both lie in one bucket, which says no more, else
+    interpolated inside its bucket.
     """
-    found = h.bucket(q)
-    if found is None or h.mean is None:
+    found, value = h.bucket(q), h.quantile(q)
+    if found is None or value is None or h.mean is None:
         return None
-    low, high = found
-    return h.mean if low <= h.mean <= high or math.isinf(high) else high
+    return 0.0 if found[0] <= h.mean <= found[1] else max(0.0, value - h.mean)
 
 
 def full_context_tokens(c: Context) -> Reading:
-    """Tokens that a large request (90th percentile) holds when it ends, rounded up to blocks."""
+    """Tokens that a large request (90th percentile) holds when it ends, rounded up to blocks.
+
+    Mean prompt + mean output + what their 90th percentiles exceed them by, in quadrature: a long prompt seldom meets a
+    long answer, and the sum of two 90th percentiles would cap a server far below what it can hold.
+    """
     prompt, generated = c.hist(PROMPT), c.hist(GENERATED)
     if prompt is None or generated is None:
         return missing(c, PROMPT if prompt is None else GENERATED)
-    a, b = _large(prompt), _large(generated)
-    if a is None or b is None:
+    more = _excess(prompt), _excess(generated)
+    if prompt.mean is None or generated.mean is None or more[0] is None or more[1] is None:
         return no_traffic("finished requests")
     size = block_tokens(c)
-    return number(math.ceil((a + b) / size) * size, Standing.ESTIMATE)
+    tokens = prompt.mean + generated.mean + math.hypot(more[0], more[1])
+    return number(math.ceil(tokens / size) * size, Standing.ESTIMATE)
 
 
 def seats(c: Context) -> Reading:
