@@ -472,6 +472,13 @@ def half_the_scrapes_fail() -> Window:
     return server.window()
 
 
+def two_behind_one_address() -> Window:
+    """Two healthy servers, of unlike age and traffic, whose pages come in turns from one address."""
+    old, new = run(2 * PAGES, healthy), run(2 * PAGES, healthy, Server(age=600.0))
+    pairs = zip(old.snapshots, new.snapshots, strict=True)
+    return Window.of(pair[i % 3 == 2] for i, pair in enumerate(pairs))
+
+
 def contradicting() -> Window:
     def each(server: Server, _: int) -> None:
         server.answer(20)
@@ -679,6 +686,7 @@ SITUATIONS: tuple[Situation, ...] = (
         {
             "scrapes fail": half_the_scrapes_fail,
             "answers nobody counts": contradicting,
+            "two servers take turns": two_behind_one_address,
             "basic families absent": lambda: without(
                 run(PAGES, healthy), "llm_generation_tokens_total", "llm_requests_finished_total"
             ),

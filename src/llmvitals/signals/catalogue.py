@@ -330,6 +330,7 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
     _d("restarts", "Restarts of the process", "", M, alive.restarts),
+    _d("processes_behind", "Servers behind this address", "", M, alive.processes_behind, LOW),
     _d("uptime_seconds", "Age of the process", "seconds", M, alive.uptime_seconds),
     _d("late_ttft_breaches", "Late first tokens in the last third", "", M, alive.late_ttft_breaches, LOW),
     _d("contradiction", "Answers that the engine's counters do not know", "", M, alive.contradiction),

@@ -7,9 +7,11 @@ can be compared with each other. Formulas and their failure modes: docs/accuracy
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
@@ -46,11 +48,26 @@ class Context:
     def good(self) -> Window:
         """The readable pages, over the span from the first to the last of them, less what is no possible number."""
         pages = self.window.snapshots
-        kept = list(_in_order(_usable(s) for s, up in zip(pages, self.pages_up, strict=True) if up))
+        usable = [_usable(s) for s, up in zip(pages, self.pages_up, strict=True) if up]
+        most = self.processes[0] if len(self.processes) > 1 else None
+        kept = list(_in_order(s for s in usable if most is None or _began(s) == most))
         whole = len(kept) == len(pages) and all(mine is s for mine, s in zip(kept, pages, strict=True))
         if kept and whole and (kept[0].t, kept[-1].t) == (self.window.start, self.window.end):
             return self.window  # indexing is most of the cost of a verdict: do it once
         return Window.of(kept)
+
+    @cached_property
+    def processes(self) -> tuple[float, ...]:
+        """Start times of the processes that take turns in answering, the one seen most first; empty when none returns.
+
+        A restart moves the start time up, once. One that goes back belongs to another process behind the same address,
+        and pages of several make no window: only those of the one seen most are read.
+        """
+        pages = zip(self.window.snapshots, self.pages_up, strict=True)
+        starts = [began for s, up in pages if up and (began := _began(s)) is not None]
+        if not any(now < before - 1.0 for before, now in pairwise(starts)):
+            return ()
+        return tuple(began for began, _ in Counter(starts).most_common())
 
     @cached_property
     def restarts(self) -> tuple[float, ...]:
@@ -210,6 +227,11 @@ def _usable(snapshot: Snapshot) -> Snapshot:
     if all(0.0 <= v < math.inf for v in snapshot.samples.values()):
         return snapshot
     return replace(snapshot, samples={k: v for k, v in snapshot.samples.items() if 0.0 <= v < math.inf})
+
+
+def _began(snapshot: Snapshot) -> float | None:
+    """When the process that answered had started (unix seconds); None where the page does not say."""
+    return next((v for k, v in snapshot.samples.items() if k.name == _PROCESS[0]), None)
 
 
 def _in_order(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:

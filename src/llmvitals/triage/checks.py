@@ -583,12 +583,16 @@ CHECKS: tuple[Check, ...] = (
         0,
         "The numbers cannot be trusted",
         "backpressure article, section 21",
-        Remedy("Repair the scrape first: see which series are missing below.", "--disable-log-stats off"),
-        cites=("failed_scrape_ratio", "core_families_missing"),
+        Remedy(
+            "Repair the scrape first: ask each server by its own address, and see below which series are missing.",
+            "scrape target",
+        ),
+        cites=("failed_scrape_ratio", "core_families_missing", "processes_behind"),
         when=(
             (Limit("failed_scrape_ratio", ">", 0.2),),
             (Limit("core_families_missing", ">=", 2),),
             (Limit("contradiction", ">=", 10),),
+            (Limit("processes_behind", ">=", 2),),
         ),
         confidence=0.7,
         hazard=True,

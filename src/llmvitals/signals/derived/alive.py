@@ -8,7 +8,7 @@ from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.derived.user import TTFT
 from llmvitals.signals.measure import growth, hist, line
-from llmvitals.signals.reading import Reading
+from llmvitals.signals.reading import Reading, Standing
 
 HTTP = "llm_http_requests_total"
 FINISHED = "llm_requests_finished_total"
@@ -102,6 +102,11 @@ def stalled_seconds(c: Context) -> Reading:
 def restarts(c: Context) -> Reading:
     """How often the process was found to be a new one (start time moved or counters fell)."""
     return number(float(len(c.restarts)))
+
+
+def processes_behind(c: Context) -> Reading:
+    """Servers that take turns in answering at this address, at least: their start times go back and forth."""
+    return number(float(max(1, len(c.processes))), Standing.LOWER)
 
 
 def uptime_seconds(c: Context) -> Reading:
