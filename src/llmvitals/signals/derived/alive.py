@@ -106,6 +106,8 @@ def restarts(c: Context) -> Reading:
 
 def processes_behind(c: Context) -> Reading:
     """Servers that take turns in answering at this address, at least: their start times go back and forth."""
+    if not any(c.pages_up):
+        return absent(GapKind.MISSING, "no page of the window could be read", "llm_target_up")
     return number(float(max(1, len(c.processes))), Standing.LOWER)
 
 
