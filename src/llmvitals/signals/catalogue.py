@@ -289,7 +289,7 @@ SIGNALS: tuple[Signal, ...] = (
         SEEN,
     ),
     _d("page_answer_seconds", "Answer time of the metrics page, median", "seconds", E, work.page_answer_seconds),
-    _d("slow_page_share_ratio", "Metrics pages that came slowly", "ratio", E, work.slow_page_share_ratio),
+    _d("stalled_front_ratio", "Time in which the front end stalled", "ratio", E, work.stalled_front_ratio),
     _d("api_cpu_cores", "CPU of the API process", "cores", E, work.api_cpu_cores),
     _x("gpu_sm_active_ratio", "GPU: SMs active", "ratio", E, Gauge("llm_gpu_sm_active_ratio", agg=Agg.AVG)),
     _x(

@@ -21,7 +21,7 @@ KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
 KV_FREE = Limit("kv_room_ratio", ">", 0.0)
 FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
 
-STALLING = Limit("slow_page_share_ratio", ">=", 0.2)
+STALLING = Limit("stalled_front_ratio", ">=", 0.15)
 
 HURT: tuple[Limit, ...] = (ANY_HARM, STALLING)
 """Any of these, and somebody is hurt: by what the engine measured, or by a front end that stalls before it measures."""
@@ -128,7 +128,7 @@ CHECKS: tuple[Check, ...] = (
         when=(
             (
                 TTFT_HARM,
-                Limit("slow_page_share_ratio", "<", 0.2),
+                Limit("stalled_front_ratio", "<", 0.15),
                 Limit("uptime_seconds", "<=", 120),
                 Limit("late_ttft_breaches", "<=", 0),
                 Limit("waiting_last", "<=", 0),
@@ -359,7 +359,7 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"
         ),
-        cites=("frontend_residual_seconds", "page_answer_seconds", "slow_page_share_ratio"),
+        cites=("frontend_residual_seconds", "page_answer_seconds", "stalled_front_ratio"),
         when=(
             (
                 NOT_QUEUED,
