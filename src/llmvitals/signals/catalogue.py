@@ -62,7 +62,6 @@ U, Q, E, M = Layer.USER, Layer.QUEUE, Layer.ENGINE, Layer.META
 TTFT, ITL, TPOT = "llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds"
 E2E, QUEUE = "llm_request_e2e_seconds", "llm_request_queue_seconds"
 PREFILL, DECODE, INFERENCE = (f"llm_request_{x}_seconds" for x in ("prefill", "decode", "inference"))
-PROCESS = ("instance",)
 SEEN, LOW = Standing.ESTIMATE, Standing.LOWER
 
 

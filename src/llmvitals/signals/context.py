@@ -147,6 +147,11 @@ class Context:
             out.append(newest)
         return Line(clock.times, tuple(out))
 
+    @cached_property
+    def answers(self) -> tuple[float, ...]:
+        """How long the target took to answer with each readable page (seconds); empty where that is not known."""
+        return tuple(v for track in self.good.tracks("llm_target_answer_seconds") for v in track.values)
+
     # -- the counts that everything rests on ------------------------------------------------------------------------
     @cached_property
     def first_tokens(self) -> float:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.verdict import Evidence, Finding, Outcome, State, Verdict
+from llmvitals.triage.verdict import Finding, Outcome, State, Verdict
 
 SEVERITY: tuple[Outcome, ...] = (
     Outcome.CAUSE,
@@ -46,14 +46,6 @@ def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda v: (SEVERITY.index(v.outcome), -(v.leading.confidence if v.leading else 0.0)))
 
 
-def _evidence(e: Evidence) -> dict[str, Any]:
-    return asdict(e)
-
-
-def _finding(f: Finding | None) -> dict[str, Any] | None:
-    return None if f is None else asdict(f)
-
-
 def scope_name(verdict: Verdict) -> str:
     """The scope as people name it: target, and model where there is one."""
     instance, model = str(verdict.scope.get("instance", "")), str(verdict.scope.get("model", ""))
@@ -83,8 +75,8 @@ def _body(v: Verdict) -> dict[str, Any]:
     return {
         "verdict": str(v.outcome),
         "sentence": v.sentence,
-        "leading": _finding(v.leading),
-        "contributing": [_finding(f) for f in v.contributing],
+        "leading": asdict(v.leading) if v.leading else None,
+        "contributing": [asdict(f) for f in v.contributing],
         "steps": [
             {
                 "step": s.step,
@@ -93,7 +85,7 @@ def _body(v: Verdict) -> dict[str, Any]:
                     {
                         "cause": c.cause,
                         "state": str(c.state),
-                        "evidence": [_evidence(e) for e in c.evidence],
+                        "evidence": [asdict(e) for e in c.evidence],
                         "reason": c.reason,
                     }
                     for c in s.checks

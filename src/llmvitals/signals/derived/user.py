@@ -25,7 +25,7 @@ STALL_SHARE = 0.5
 
 def longest_answer(c: Context) -> float:
     """Longest time in which the API process answered with its page (seconds)."""
-    return max((v for t in c.good.tracks("llm_target_answer_seconds") for v in t.values), default=0.0)
+    return max(c.answers, default=0.0)
 
 
 def overdue_count(c: Context) -> float:

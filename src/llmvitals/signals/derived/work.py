@@ -9,7 +9,7 @@ from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number, spread
 from llmvitals.signals.derived.kv import computed_prompt
 from llmvitals.signals.derived.user import STALL_SHARE
-from llmvitals.signals.measure import Line, growth, hist, percentile
+from llmvitals.signals.measure import growth, hist, percentile
 from llmvitals.signals.reading import Reading, Standing
 
 PROMPT = "llm_request_prompt_tokens"
@@ -103,7 +103,7 @@ def prompt_length_cv(c: Context) -> Reading:
 
     Means of n requests spread sqrt(n) less than single ones, which is undone interval by interval.
     """
-    total, count = _pair(c, f"{PROMPT}_sum"), _pair(c, f"{PROMPT}_count")
+    total, count = c.counter(f"{PROMPT}_sum"), c.counter(f"{PROMPT}_count")
     if total is None or count is None:
         return missing(c, PROMPT)
     grown = [
@@ -117,10 +117,6 @@ def prompt_length_cv(c: Context) -> Reading:
     mean = everything / n_all
     variance = sum(n * (s / n - mean) ** 2 for s, n in grown) / len(grown)
     return number(math.sqrt(variance) / mean, Standing.ESTIMATE)
-
-
-def _pair(c: Context, name: str) -> Line | None:
-    return c.counter(name)
 
 
 def open_max_tokens_ratio(c: Context) -> Reading:
@@ -218,9 +214,7 @@ def residual_share_ratio(c: Context) -> Reading:
 
 def page_answer_seconds(c: Context) -> Reading:
     """Median time in which the API process answered with its metrics page (seconds): its event loop's lag."""
-    tracks = c.good.tracks("llm_target_answer_seconds")
-    values = tuple(v for t in tracks for v in t.values)
-    return number(percentile(values, 0.5)) if values else missing(c, "llm_target_answer_seconds")
+    return number(percentile(c.answers, 0.5)) if c.answers else missing(c, "llm_target_answer_seconds")
 
 
 def stalled_front_ratio(c: Context) -> Reading:
@@ -230,13 +224,12 @@ def stalled_front_ratio(c: Context) -> Reading:
     On recordings the clients' p95 of TTFT rose with it, whatever the engine had measured: beyond 2 s from 0.12 on. One or
     two slow pages are an accident and count as 0.
     """
-    values = [v for t in c.good.tracks("llm_target_answer_seconds") for v in t.values]
-    if not values:
+    if not c.answers:
         return missing(c, "llm_target_answer_seconds")
     if c.good.seconds <= 0:
         return absent(GapKind.TOO_SHORT, "one page only")
     limit = STALL_SHARE * c.settings.slo.ttft_seconds
-    slow = [v for v in values if v >= limit]
+    slow = [v for v in c.answers if v >= limit]
     return number(min(1.0, sum(slow) / c.good.seconds) if len(slow) >= 3 else 0.0)
 
 
