@@ -27,6 +27,16 @@ class Layer(StrEnum):
     META = "meta"  # the target and the exporter
 
 
+class Origin(StrEnum):
+    """Which kind of telemetry shows a family. An engine's own page shows the families of ENGINE."""
+
+    ENGINE = "engine"
+    GPU = "gpu"
+    HOST = "host"
+    GATEWAY = "gateway"
+    TARGET = "target"  # the target itself, as whoever scrapes it saw it
+
+
 IDENTITY: tuple[str, ...] = ("instance", "model", "engine", "rank")
 """Labels that say whose number it is: target, model, kind of engine, data-parallel rank."""
 
@@ -145,6 +155,102 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_gpu_power_watts", "watts", E, "Power draw.", "gpu", "index", "join"),
     _g("llm_gpu_temperature_celsius", "celsius", E, "Core temperature.", "gpu", "index", "join"),
     _g("llm_gpu_sm_clock_hertz", "hertz", E, "SM clock.", "gpu", "index", "join"),
+    _g("llm_gpu_sm_clock_max_hertz", "hertz", E, "Highest SM clock of the card.", "gpu", "index", "join"),
+    _g("llm_gpu_power_limit_watts", "watts", E, "Enforced power limit.", "gpu", "index", "join"),
+    _c("llm_gpu_throttle_seconds_total", "seconds", E, "Time clocks were held down.", "gpu", "index", "join", "reason"),
+    _c(
+        "llm_gpu_xid_events_total",
+        "",
+        E,
+        "XID errors of the driver, counted as they came.",
+        "gpu",
+        "index",
+        "join",
+        "xid",
+    ),
+    _c("llm_gpu_ecc_uncorrected_total", "", E, "Uncorrectable memory errors.", "gpu", "index", "join"),
+    _g("llm_gpu_row_remap_pending", "", E, "1 while a row remap waits for a reset.", "gpu", "index", "join"),
+    _g("llm_gpu_memory_other_bytes", "bytes", E, "Framebuffer of other processes.", "gpu", "index", "join"),
+    _g("llm_gpu_nvlink_bytes_per_second", "bytes/second", E, "NVLink traffic, both ways.", "gpu", "index", "join"),
+    _g("llm_gpu_pcie_bytes_per_second", "bytes/second", E, "PCIe traffic, both ways.", "gpu", "index", "join"),
+    _g(
+        "llm_gpu_link_limit_bytes_per_second",
+        "bytes/second",
+        E,
+        "What its link to its peers can carry, both ways.",
+        "gpu",
+        "index",
+        "join",
+        "link",
+    ),
+    # -- the host under the engine (`process`: api or engine) --
+    _g("llm_host_busiest_thread_cores", "cores", E, "CPU of the busiest thread, over the last interval.", "process"),
+    _g("llm_host_cpu_cores", "cores", E, "CPU that the process used, over the last interval.", "process"),
+    _g("llm_host_cpu_limit_cores", "cores", E, "CPU that the process may use (quota or affinity).", "process"),
+    _c("llm_host_cpu_throttled_seconds_total", "seconds", E, "Time the process was held by its CPU quota.", "process"),
+    _g("llm_host_open_fds", "", E, "Open file descriptors.", "process"),
+    _g("llm_host_max_fds", "", E, "File descriptor limit.", "process"),
+    _g("llm_host_sockets", "", E, "TCP sockets by state.", "state"),
+    _g("llm_host_ephemeral_ports", "", E, "Ephemeral ports that the host may use."),
+    _g("llm_host_ephemeral_ports_used", "", E, "Ephemeral ports in use, TIME_WAIT included."),
+    _c("llm_host_restarts_total", "", E, "Restarts of the engine's container by what ended it.", "reason"),
+    # -- the gateway in front (`gateway`: its name; `tenant`, `size`: small or large prompts, split at 1,024 tokens) --
+    _c("llm_gateway_user_requests_total", "", Q, "Requests of users, before fan-out.", "gateway"),
+    _c("llm_gateway_requests_total", "", Q, "Model calls answered, by HTTP status.", "gateway", "tenant", "status"),
+    _c("llm_gateway_retries_total", "", Q, "Model calls that repeat a failed one.", "gateway", "tenant"),
+    _c("llm_gateway_disconnects_total", "", Q, "Clients that left before their answer ended.", "gateway"),
+    _g("llm_gateway_queue_waiting", "", Q, "Calls waiting in the gateway.", "gateway"),
+    _g(
+        "llm_gateway_queue_limit",
+        "",
+        Q,
+        "Most calls that may wait in the gateway; absent where nothing bounds it.",
+        "gateway",
+    ),
+    _c(
+        "llm_gateway_queue_dropped_total",
+        "",
+        Q,
+        "Calls that the gateway's queue gave up, by reason.",
+        "gateway",
+        "reason",
+    ),
+    _h("llm_gateway_queue_seconds", "seconds", Q, "Wait in the gateway's queue.", "gateway", "tenant"),
+    _h("llm_gateway_ttft_seconds", "seconds", U, "Call to first token, as the gateway saw it.", "gateway", "size"),
+    _c("llm_gateway_tokens_total", "tokens", Q, "Prompt and generated tokens, by tenant.", "gateway", "tenant"),
+    _g(
+        "llm_gateway_tenant_weight",
+        "",
+        Q,
+        "The share that a tenant was given; absent means equal shares.",
+        "gateway",
+        "tenant",
+    ),
+    _g("llm_gateway_breaker_open", "", Q, "1 while the circuit breaker refuses calls.", "gateway"),
+    _c("llm_gateway_exact_repeats_total", "", Q, "Calls equal to an earlier one, word for word.", "gateway"),
+    _c("llm_gateway_cache_hits_total", "", Q, "Calls answered from the response cache.", "gateway"),
+    _c("llm_gateway_prompt_tokens_total", "tokens", Q, "Prompt tokens of the calls sent on.", "gateway"),
+    _c(
+        "llm_gateway_shared_prefix_tokens_total",
+        "tokens",
+        Q,
+        "Prompt tokens inside text that earlier prompts share, what varies (date, user, request id) set aside.",
+        "gateway",
+    ),
+    _g("llm_gateway_session_calls_peak", "", Q, "Most calls of one session in the last minute.", "gateway"),
+    _g("llm_gateway_session_calls_median", "", Q, "Calls of the median session in the last minute.", "gateway"),
+    _g(
+        "llm_gateway_session_repeats_peak",
+        "",
+        Q,
+        "Most repeats of one tool with the same arguments by one session in the last minute.",
+        "gateway",
+    ),
+    _g("llm_gateway_planned_calls", "", Q, "Model calls that a user request was planned to make.", "gateway"),
+    _c("llm_gateway_connect_errors_total", "", Q, "Connections to the engine that could not be made.", "gateway"),
+    _c("llm_gateway_streams_cut_total", "", Q, "Streams that the proxy ended, by reason.", "gateway", "reason"),
+    _g("llm_gateway_connections", "", Q, "Connections open at the gateway.", "gateway"),
+    _g("llm_gateway_connection_limit", "", Q, "Connections that the gateway may hold.", "gateway"),
     # -- the target itself ----------------------------------------------------------------------------------------
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
@@ -155,7 +261,22 @@ FAMILIES: tuple[Family, ...] = (
 
 BY_NAME: dict[str, Family] = {family.name: family for family in FAMILIES}
 
+_ORIGINS: tuple[tuple[str, Origin], ...] = (
+    ("llm_gpu_memory_utilization_setting", Origin.ENGINE),
+    ("llm_gpu_", Origin.GPU),
+    ("llm_host_", Origin.HOST),
+    ("llm_gateway_", Origin.GATEWAY),
+    ("llm_target_", Origin.TARGET),
+    ("llm_family_gap", Origin.TARGET),
+    ("llm_", Origin.ENGINE),
+)
+
 _SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+def origin_of(name: str) -> Origin:
+    """Which kind of telemetry shows a family or one of its samples, by its prefix."""
+    return next((origin for prefix, origin in _ORIGINS if name.startswith(prefix)), Origin.ENGINE)
 
 
 def family_of(exposed: str) -> Family | None:

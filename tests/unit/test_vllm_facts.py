@@ -167,11 +167,12 @@ def test_spans_of_the_table_are_releases_that_were_read() -> None:
 # -- the support matrix --------------------------------------------------------------------------------------------
 def test_every_canonical_family_is_answered_by_each_kind_of_page() -> None:
     by_kind = {found.kind: found for found in engines()}
-    told = [f for f in schema.FAMILIES if f.layer is not schema.Layer.META]
-    gpu = {f.name for f in told if "gpu" in f.labels}
-    assert {row.family for row in by_kind["dcgm"].support} == gpu
-    assert {row.family for row in by_kind["vllm"].support} == {f.name for f in told} - gpu
-    assert "llm_gpu_memory_utilization_setting" not in gpu
+    told = {o: {f.name for f in schema.FAMILIES if schema.origin_of(f.name) is o} for o in schema.Origin}
+    assert {row.family for row in by_kind["dcgm"].support} == told[schema.Origin.GPU]
+    assert {row.family for row in by_kind["vllm"].support} == told[schema.Origin.ENGINE]
+    assert "llm_gpu_memory_utilization_setting" in told[schema.Origin.ENGINE]
+    assert {f.name for f in schema.FAMILIES if "gpu" in f.labels} == told[schema.Origin.GPU]
+    assert all(f.layer is schema.Layer.META for f in schema.FAMILIES if f.name in told[schema.Origin.TARGET])
     for found in by_kind.values():
         assert len({row.family for row in found.support}) == len(found.support)
         for row in found.support:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.schema import FAMILIES, Layer
+from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.telemetry.engines import passthrough, vllm
 from llmvitals.telemetry.engines.support import engine_map
 from llmvitals.telemetry.gpu import dcgm
@@ -43,8 +43,8 @@ def claims(body: bytes, kind: str) -> Adapter | None:
 
 def engines() -> tuple[EngineMap, ...]:
     """For each engine, how every canonical family comes about: mapped, derived, or unsupported because of a reason."""
-    gpu = [family for family in FAMILIES if "gpu" in family.labels]
-    own = [family for family in FAMILIES if "gpu" not in family.labels and family.layer is not Layer.META]
+    gpu = [family for family in FAMILIES if origin_of(family.name) is Origin.GPU]
+    own = [family for family in FAMILIES if origin_of(family.name) is Origin.ENGINE]
     return (
         engine_map(vllm.ADAPTER, versions="0.4-0.33", derived=vllm.DERIVED, families=own),
         engine_map(dcgm.ADAPTER, versions="3.x-4.8", derived=(), families=gpu),
