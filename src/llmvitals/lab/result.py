@@ -1,0 +1,71 @@
+"""What one played scenario gave: the truth that was injected and the verdicts of the triage, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+TELEMETRY: tuple[str, ...] = ("engine", "gpu", "host", "gateway")
+"""Sources of telemetry, in the order in which they add up to levels."""
+
+
+class Kind(StrEnum):
+    """What a scenario is for."""
+
+    FAULT = "fault"
+    """One cause is injected."""
+    COMPOUND = "compound"
+    """Two causes are injected at once; naming either is right."""
+    LOOKALIKE = "lookalike"
+    """Looks like a cause (``mimics``) and must not be called by its name."""
+    HEALTHY = "healthy"
+    """Nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One verdict: its outcome, the leading cause (``''``: none) with its confidence (0 to 1), and the contributing causes."""
+
+    outcome: str
+    leading: str = ""
+    confidence: float = 0.0
+    contributing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One scenario, played once.
+
+    ``causes`` are those injected (two for a compound, none for healthy ones and look-alikes); ``mimics`` is the cause that a
+    look-alike resembles; ``severity`` is mild, clear, severe or ``''``; ``engine`` is the dialect of its pages; ``interval`` is
+    the time between scrapes in seconds. ``shown_by`` holds the sources that are needed, all of them, to see the cause.
+    ``verdicts`` has one entry per level of telemetry, keyed as ``level_of`` writes it. ``delay`` is the time from onset to the
+    first right verdict in scrape intervals (None: it never came). ``valid`` says whether it counts as showing its cause:
+    the same seed without the fault meets the SLO (for a hazard: is without the hazard) and with it does not; ``why`` says
+    why it does not count.
+    """
+
+    scenario: str
+    kind: Kind
+    causes: tuple[str, ...]
+    mimics: str
+    severity: str
+    engine: str
+    interval: float
+    seed: int
+    shown_by: frozenset[str]
+    verdicts: tuple[tuple[str, Heard], ...]
+    delay: float | None
+    valid: bool
+    why: str = ""
+
+
+def level_of(sources: Iterable[str]) -> str:
+    """The key of a level of telemetry: its sources in the order of ``TELEMETRY``, joined by ``+``."""
+    given = frozenset(sources)
+    return "+".join(source for source in TELEMETRY if source in given)
+
+
+LEVELS: tuple[str, ...] = tuple(level_of(TELEMETRY[: end + 1]) for end in range(len(TELEMETRY)))
+"""The levels that a play without a choice of telemetry gives: the engine's page alone, then one source more each."""
