@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-TELEMETRY: tuple[str, ...] = ("engine", "gpu", "host", "gateway")
+from llmvitals.schema import Origin
+
+TELEMETRY: tuple[str, ...] = tuple(str(o) for o in (Origin.ENGINE, Origin.GPU, Origin.HOST, Origin.GATEWAY))
 """Sources of telemetry, in the order in which they add up to levels."""
 
 
@@ -69,3 +71,23 @@ def level_of(sources: Iterable[str]) -> str:
 
 LEVELS: tuple[str, ...] = tuple(level_of(TELEMETRY[: end + 1]) for end in range(len(TELEMETRY)))
 """The levels that a play without a choice of telemetry gives: the engine's page alone, then one source more each."""
+
+
+def sources_of(level: str) -> frozenset[str]:
+    """The sources of a level: the inverse of :func:`level_of`."""
+    return frozenset(level.split("+")) if level else frozenset()
+
+
+def top_level(one: Played) -> str:
+    """The level with the most sources at which a scenario was judged."""
+    return max((key for key, _ in one.verdicts), key=lambda key: len(sources_of(key)))
+
+
+def heard_at(one: Played, level: str | None = None) -> Heard | None:
+    """The verdict at a level, by default at the top one; None where the scenario was not judged there."""
+    return dict(one.verdicts).get(level or top_level(one))
+
+
+def fullest(one: Played) -> Heard:
+    """The verdict with the most telemetry."""
+    return dict(one.verdicts)[top_level(one)]

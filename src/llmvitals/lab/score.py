@@ -1,0 +1,203 @@
+"""What played scenarios add up to: shares and medians with their intervals, by what the scenarios differ in.
+
+The definitions:
+
+- *top1*: the leading cause is the injected one (either one of a compound), over the scenarios that have one and count as showing
+  it. Healthy, shedding or undetermined instead is wrong. *among*: an injected cause leads or contributes.
+- *wrong cause*: over the same, another cause leads. What remains named no cause.
+- *false cause*: over healthy ones and look-alikes, any cause leads on a healthy one, or the mimicked one on a look-alike.
+- *abstained*: undetermined, over all.
+- *delay*: scrape intervals from onset to the first right verdict; one that never came is longer than any.
+
+At a level of telemetry, the first two are over the causes that it can show. What it cannot show is *blind*: there the right answer
+names no other cause.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from llmvitals.lab.calibration import Calibration, calibration
+from llmvitals.lab.result import LEVELS, Heard, Kind, Played, fullest, heard_at, sources_of, top_level
+from llmvitals.lab.stats import Median, Share, median_of
+
+UNDETERMINED = "undetermined"
+SEVERITIES: tuple[str, ...] = ("mild", "clear", "severe")
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The figures of some of the scenarios; ``n`` counts all of them that are valid."""
+
+    n: int
+    top1: Share
+    among: Share
+    wrong_cause: Share
+    false_cause: Share
+    abstained: Share
+    delay: Median
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of telemetry: the figures there, and what it does about causes that it cannot show."""
+
+    part: Part
+    blind_abstained: Share
+    blind_wrong_cause: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause: scenarios in which it alone was injected, its look-alikes, how often it led, and how often rightly.
+
+    ``part`` is over the first two. ``invalid`` counts scenarios that did not show it.
+    """
+
+    part: Part
+    engine_only: Share
+    led_right: Share
+    invalid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Everything that is reported. Keys of ``confusion``: what was injected, then what was answered."""
+
+    played: int
+    invalid: tuple[Played, ...]
+    wrong: tuple[Played, ...]
+    whole: Part
+    by_kind: Mapping[Kind, Part]
+    by_cause: Mapping[str, Cause]
+    by_engine: Mapping[str, Part]
+    by_severity: Mapping[str, Part]
+    by_interval: Mapping[float, Part]
+    by_telemetry: Mapping[str, Level]
+    confusion: Mapping[str, Mapping[str, int]]
+    calibration: Calibration
+
+
+def score(played: Sequence[Played]) -> Score:
+    """Add up what was played. Each scenario's verdict is the one with the most telemetry, except by level."""
+    valid = [one for one in played if one.valid]
+    invalid = tuple(one for one in played if not one.valid)
+    levels = {key for one in valid for key, _ in one.verdicts}
+    return Score(
+        played=len(played),
+        invalid=invalid,
+        wrong=tuple(one for one in valid if _is_wrong(one)),
+        whole=_part(valid),
+        by_kind={kind: _part(some) for kind, some in _grouped(valid, lambda one: one.kind, order=tuple(Kind)).items()},
+        by_cause=_by_cause(valid, invalid),
+        by_engine={key: _part(some) for key, some in _grouped(valid, lambda one: one.engine).items()},
+        by_severity={
+            key: _part(some) for key, some in _grouped(valid, lambda one: one.severity, order=SEVERITIES).items() if key
+        },
+        by_interval={key: _part(some) for key, some in _grouped(valid, lambda one: one.interval).items()},
+        by_telemetry={key: _level(valid, key) for key in sorted(levels, key=lambda key: (len(sources_of(key)), key))},
+        confusion=_confusion(valid),
+        calibration=calibration(valid),
+    )
+
+
+def answer(heard: Heard) -> str:
+    """A verdict in one word: the leading cause, or the outcome where none leads."""
+    return heard.leading or heard.outcome
+
+
+def truth(one: Played) -> str:
+    """What a scenario is, in few words."""
+    return " + ".join(one.causes) or (f"like {one.mimics}" if one.mimics else str(one.kind))
+
+
+def is_false(one: Played, heard: Heard) -> bool:
+    """Whether a healthy scenario or a look-alike was called what it is not."""
+    return heard.leading == one.mimics if one.mimics else bool(heard.leading)
+
+
+def _is_wrong(one: Played) -> bool:
+    heard = fullest(one)
+    if one.causes:
+        return _shown(one) and heard.leading not in one.causes
+    return is_false(one, heard)
+
+
+def _shown(one: Played, level: str | None = None) -> bool:
+    return one.shown_by <= sources_of(level or top_level(one))
+
+
+def _part(valid: Iterable[Played], level: str | None = None) -> Part:
+    """The figures at a level of telemetry, or with all that each scenario has."""
+    given = [(one, heard) for one in valid if (heard := heard_at(one, level)) is not None]
+    faulty = [(one, heard) for one, heard in given if one.causes and _shown(one, level)]
+    return Part(
+        n=len(given),
+        top1=Share.of(heard.leading in one.causes for one, heard in faulty),
+        among=Share.of(not {heard.leading, *heard.contributing}.isdisjoint(one.causes) for one, heard in faulty),
+        wrong_cause=Share.of(bool(heard.leading) and heard.leading not in one.causes for one, heard in faulty),
+        false_cause=Share.of(is_false(one, heard) for one, heard in given if not one.causes),
+        abstained=Share.of(heard.outcome == UNDETERMINED for _, heard in given),
+        delay=median_of(one.delay for one, _ in faulty),
+    )
+
+
+def _level(valid: Sequence[Played], level: str) -> Level:
+    blind = [
+        (one, heard)
+        for one in valid
+        if one.causes and not _shown(one, level) and (heard := heard_at(one, level)) is not None
+    ]
+    return Level(
+        part=_part(valid, level),
+        blind_abstained=Share.of(heard.outcome == UNDETERMINED for _, heard in blind),
+        blind_wrong_cause=Share.of(bool(heard.leading) and heard.leading not in one.causes for one, heard in blind),
+    )
+
+
+def _by_cause(valid: Sequence[Played], invalid: Sequence[Played]) -> dict[str, Cause]:
+    about = _grouped(valid, _subject)
+    failed = Counter(map(_subject, invalid))
+    led = _grouped([one for one in valid if one.kind is not Kind.LOOKALIKE or is_false(one, fullest(one))], _led)
+    return {
+        cause: Cause(
+            part=_part(some := about.get(cause, [])),
+            engine_only=_part(some, LEVELS[0]).top1,
+            led_right=Share.of(cause in one.causes for one in led.get(cause, ())),
+            invalid=failed[cause],
+        )
+        for cause in sorted({*about, *failed} - {""})
+    }
+
+
+def _subject(one: Played) -> str:
+    """The one cause that a scenario is about, '' where it is about several or none."""
+    return one.mimics or (one.causes[0] if len(one.causes) == 1 else "")
+
+
+def _led(one: Played) -> str:
+    return fullest(one).leading
+
+
+def _confusion(valid: Sequence[Played]) -> dict[str, dict[str, int]]:
+    return {
+        injected: dict(Counter(answer(fullest(one)) for one in some).most_common())
+        for injected, some in _grouped(valid, truth).items()
+    }
+
+
+def _grouped(played: Iterable[Played], key: Callable[[Played], K], *, order: Sequence[K] = ()) -> dict[K, list[Played]]:
+    """Scenarios by a key: in a given order, else sorted."""
+    found: dict[K, list[Played]] = {}
+    for one in played:
+        found.setdefault(key(one), []).append(one)
+    keys = [k for k in order if k in found] if order else sorted(found, key=_sortable)
+    return {k: found[k] for k in keys}
+
+
+def _sortable(key: object) -> tuple[float, str]:
+    return (key, "") if isinstance(key, float) else (0.0, str(key))
