@@ -58,6 +58,14 @@ def diagnose_with(
     return replace(late, leading=leading, window=whole.window, sentence=f"{late.sentence} {note}"), readings
 
 
+def diagnose_readings(readings: Readings, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
+    """The verdict on signals alone, where no pages stand behind them (a public report's figures): one for each signal
+    of the catalogue, a number or a gap. Without pages there is no last third to ask.
+    """
+    window = Window.of((), start=0.0, end=readings["window_seconds"].value or 0.0)
+    return _walk(window, dict(readings), settings, scope or {})
+
+
 def _hurt(readings: Readings, settings: Settings) -> bool:
     return any(weigh(limit, readings, settings).holds for limit in HURT)
 
