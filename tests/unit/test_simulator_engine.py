@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from llmvitals.errors import SettingsError
 from llmvitals.simulator.config import EngineConfig
-from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.setup import Setup
+from llmvitals.simulator.world import World
 from llmvitals.simulator.pool import BlockPool
 from llmvitals.simulator.roofline import CPU_TINY, GPU_8B, step_cost
 from llmvitals.simulator.scenarios import SCENARIOS, scenario

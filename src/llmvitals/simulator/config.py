@@ -3,9 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from llmvitals.errors import SettingsError
 from llmvitals.simulator.roofline import GPU_8B, Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Speculative decoding: ``tokens`` drafted per step and sequence, each accepted with chance ``acceptance`` while all
+    before it were (Leviathan et al. 2023). ``cost``: what drafting one token costs, as a share of a plain decode step.
+    """
+
+    tokens: int
+    acceptance: float
+    cost: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """KV that comes from a prefill engine over one link: ``bandwidth`` bytes/s, ``latency`` seconds a transfer.
+
+    ``failures``: share of transfers that fail after ``timeout`` seconds; their prompts are computed here.
+    """
+
+    bandwidth: float
+    latency: float = 0.002
+    failures: float = 0.0
+    timeout: float = 10.0
+
+
+class Preemption(StrEnum):
+    """What happens to the KV of a sequence that is thrown out: dropped, or moved to host memory and back."""
+
+    RECOMPUTE = "recompute"
+    SWAP = "swap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +56,15 @@ class EngineConfig:
     )
     gpu_memory_utilization: float = 0.92
     machine: Machine = GPU_8B
+    chunked_prefill: bool = True  # off: a step computes whole prompts or decodes, prompts first (vLLM V0's default)
+    preemption: Preemption = Preemption.RECOMPUTE
+    swap_bandwidth: float = 2.5e10  # bytes/s between device and host: PCIe 4.0 x16, as it is reached
+    max_queued: int | None = None  # more waiting than that are refused with 503 (vLLM's max_num_queued_reqs)
+    max_loras: int = 1
+    grammar_workers: int = 1
+    speculation: Speculation | None = None
+    transfer: Transfer | None = None
+    default_max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what vLLM refuses at start: a pool that cannot hold one context of full length."""

@@ -49,6 +49,7 @@ HTTP_FINE = (
     60.0,
 )
 HTTP_COARSE = (0.1, 0.5, 1.0)
+TRANSFER = (0.005, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0)
 REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
@@ -92,7 +93,17 @@ class Counters:
     request_computed: Histogram = field(init=False)
     request_generated: Histogram = field(init=False)
     request_max_tokens: Histogram = field(init=False)
-    refused: int = 0  # prompts longer than the model's context: a 4xx, never seen by the engine
+    http: dict[str, int] = field(default_factory=lambda: {"2xx": 0, "4xx": 0, "5xx": 0})  # answers that have ended
+    rejected: int = 0  # refused at admission: the queue was full
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    swapped_out: int = 0
+    kv_transfer: Histogram = field(default_factory=lambda: Histogram(TRANSFER))
+    kv_transfer_bytes: float = 0.0
+    kv_transfer_failures: int = 0
+    process_seconds: float = 0.0  # CPU of the API process
+    link_bytes: float = 0.0  # between the GPUs of the engine, per GPU
     http_bytes_in: float = 0.0
     busy_seconds: float = 0.0  # kernels running
     memory_seconds: float = 0.0  # device memory moving data at its peak rate

@@ -1,18 +1,37 @@
 """A continuous-batching engine as a discrete-event model: one event is the end of one step.
 
-Deterministic: the same configuration and workload give the same numbers to the last bit, however time is advanced.
+Requests come from the API process (:mod:`front`) and their tokens go back through it; what it delays, the engine's own
+clock for queue and inference does not see, and its clock for first tokens and whole requests does.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.counters import Counters
+from llmvitals.simulator.holding import Holding
 from llmvitals.simulator.pool import BlockPool
 from llmvitals.simulator.roofline import StepCost, step_cost
-from llmvitals.simulator.scheduler import Plan, Sequence, State, fcfs
-from llmvitals.simulator.workload import Request, Traffic, Workload
+from llmvitals.simulator.scheduler import Plan, Sequence, State, schedule
+from llmvitals.simulator.workload import Call
+
+
+class Outlet(Protocol):
+    """Who takes the engine's outputs: the API process."""
+
+    def outputs(self, moment: float, tokens: int) -> float:
+        """``tokens`` came out at ``moment``; the moment at which they are handed out, and measured."""
+
+    def first(self, call: Call, moment: float) -> None:
+        """The first token of a call is handed out."""
+
+    def ended(self, call: Call, moment: float, outcome: str) -> None:
+        """A call has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,143 +41,223 @@ class Gauges:
     running: int = 0
     waiting: int = 0
     usage: float = 0.0
+    deferred: int = 0  # of the waiting: for something other than capacity
+    swapped: int = 0
+    running_adapters: tuple[int, ...] = ()
+    waiting_adapters: tuple[int, ...] = ()
 
 
 class Engine:
-    """The engine's state and its clock (``now``, seconds of simulated time since the start)."""
+    """The engine's state. ``slowdown(moment)``: by how much kernels are slowed (1: not), ``stalled_until(moment)``: the
+    end of a stall that covers the moment, or the moment itself.
+    """
 
-    def __init__(self, config: EngineConfig, workload: Workload) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        clock: Clock,
+        outlet: Outlet,
+        *,
+        seed: int = 0,
+        first_step_seconds: float = 0.0,
+        slowdown: Callable[[float], float] = lambda moment: 1.0,
+        stalled_until: Callable[[float], float] = lambda moment: moment,
+    ) -> None:
         self.config = config
-        self.now = 0.0
+        self.clock = clock
+        self.outlet = outlet
         self.gauges = Gauges()
         self.counters = Counters(config.max_model_len)
         self.state = State(config, BlockPool(config.blocks))
-        self.traffic = Traffic(workload)
+        self.holding = Holding(config, clock, self.counters, random.Random(f"{seed}/holding"))
         self.arrived = 0
-        self._flight: tuple[float, StepCost, Plan] | None = None  # the step that has begun: its end, cost and plan
+        self.alive = True
+        self._slowdown = slowdown
+        self._stalled_until = stalled_until
+        self._extra = first_step_seconds
+        self._rng = random.Random(f"{seed}/engine")
+        self._busy = False  # a step has begun, or is about to
         self._last_end = -1.0
-
-    def advance(self, until: float) -> None:
-        """Let time pass up to ``until``; a step that ends later stays in flight and is not seen yet."""
-        while self._flight is not None or self._begin(until):
-            if self._flight is None:
-                continue
-            if self._flight[0] > until:
-                break
-            self._commit(*self._flight)
-            self._flight = None
-        self.now = max(self.now, until)
+        self._of: dict[int, Sequence] = {}
 
     @property
     def in_flight(self) -> int:
         """Requests that have reached the engine and have not ended."""
-        return len(self.state.running) + len(self.state.waiting)
+        return len(self._of)
 
-    def _begin(self, until: float) -> bool:
-        """Start the next step; False when nothing is to be done by ``until``."""
-        state = self.state
+    def submit(self, call: Call) -> bool:
+        """A request reaches the engine; False when its queue is full."""
+        config, request = self.config, call.request
+        if config.max_queued is not None and len(self.state.waiting) + self.holding.count >= config.max_queued:
+            self.counters.rejected += 1
+            return False
+        asked = request.max_tokens if request.max_tokens is not None else config.default_max_tokens
+        room = config.max_model_len - request.prompt
+        asked = room if asked is None else min(asked, room)
+        now = self.clock.now
+        sequence = Sequence(call, queued=now, asked=asked, limit=min(request.output, asked), tokens=request.prompt)
+        self.arrived += 1
+        self._of[id(call)] = sequence
+        self.holding.hold(sequence, self._ready)
+        return True
+
+    def abort(self, call: Call) -> None:
+        """The client has left: the request goes at the end of the step, and no counter of the engine tells."""
+        sequence = self._of.pop(id(call), None)
+        if sequence is None:
+            return
+        sequence.gone = True
+        if sequence in self.state.waiting:
+            self.state.waiting.remove(sequence)
+            self.state.pool.release(sequence.blocks)
+
+    def kill(self) -> None:
+        """The process ends: nothing goes on."""
+        self.alive = False
+        self._of.clear()
+
+    def _ready(self, sequence: Sequence) -> None:
+        if sequence.gone:
+            return
+        self.state.waiting.append(sequence)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Begin a step, after everything that happens at this same moment."""
+        if self._busy or not self.alive:
+            return
+        self._busy = True
+        self.clock.at(self._stalled_until(self.clock.now), self._begin)
+
+    def _begin(self) -> None:
+        now, state = self.clock.now, self.state
+        if not self.alive:
+            return
+        later = self._stalled_until(now)
+        if later > now:
+            if later < float("inf"):
+                self.clock.at(later, self._begin)
+            return
         if not state.running and not state.waiting:
-            if self.traffic.next_at > until:
-                return False
-            self.now = max(self.now, self.traffic.next_at)
-        while self.traffic.next_at <= self.now:
-            self._receive(self.traffic.pop())
-        if not state.running and not state.waiting:
-            return True
-        plan, _, fresh = fcfs(state, self.now)
+            self._busy = False
+            return
+        planned = schedule(state, now)
         if self.config.prefix_caching:
             # Looked up at the first admission only: a preempted request's second lookup is in no counter.
-            for sequence in fresh:
+            for sequence in planned.fresh:
                 self.counters.query_tokens += sequence.request.prompt
                 self.counters.hit_tokens += sequence.cached
+        plan = planned.plan
+        if not plan:  # everything that waits is held by something that will wake the engine
+            self._busy = False
+            self._show()
+            return
         tokens = sum(count for _, count in plan)
         context = sum(sequence.computed + count for sequence, count in plan)
         cost = step_cost(self.config.machine, len(plan), tokens, context)
-        self._flight = (self.now + cost.seconds, cost, plan)
-        return True
+        slow = self._slowdown(now)
+        seconds = (
+            cost.seconds + cost.kernel * (slow - 1.0) + planned.moved_bytes / self.config.swap_bandwidth + self._extra
+        )
+        self._extra = 0.0
+        self.clock.at(now + seconds, lambda: self._commit(cost, slow, plan))
 
-    def _receive(self, request: Request) -> None:
-        room = self.config.max_model_len - request.prompt
-        if room < 1:
-            self.counters.refused += 1
-            self.traffic.ended(request, self.now)
-            return
-        limit = min(request.output, room if request.max_tokens is None else min(request.max_tokens, room))
-        self.arrived += 1
-        self.state.waiting.append(Sequence(request, queued=self.now, limit=limit, tokens=request.prompt))
-
-    def _commit(self, end: float, cost: StepCost, plan: Plan) -> None:
+    def _commit(self, cost: StepCost, slow: float, plan: Plan) -> None:
         """The step has ended: tokens appear, full blocks are published, ended requests leave, gauges are set."""
+        if not self.alive:
+            return
+        end = self.clock.now
         counters, size, caching = self.counters, self.config.block_tokens, self.config.prefix_caching
-        pool = self.state.pool
-        prompts = outputs = steady = 0
-        ended: list[Sequence] = []
+        speaking: list[Sequence] = []
         for sequence, count in plan:
             before = sequence.computed
             sequence.computed = computed = before + count
-            if caching and computed // size > before // size:
+            if caching and computed // size > before // size and not sequence.gone:
                 self._publish(sequence, before // size, computed // size)
-            if computed < sequence.tokens:
-                continue  # a chunk of a prompt that is not through yet
-            outputs += 1
+            if computed >= sequence.tokens and not sequence.gone:  # else: a chunk of a prompt that is not through yet
+                speaking.append(sequence)
+        seen = self.outlet.outputs(end, len(speaking))
+        prompts = steady = 0
+        ended: list[Sequence] = []
+        for sequence in speaking:
             sequence.tokens += 1
             sequence.generated += 1
             if sequence.last_token == self._last_end:
                 steady += 1
             elif sequence.first_token is None:
                 prompts += sequence.request.prompt - sequence.cached
-                self._first_token(sequence, end)
+                self._first_token(sequence, end, seen)
             else:
-                counters.token_gap.observe(end - sequence.last_token)
-            sequence.last_token = end
+                counters.token_gap.observe(seen - sequence.last_token)
+            sequence.last_token = seen
             if sequence.unreported:
                 counters.preemptions += sequence.unreported
                 sequence.unreported = 0
             if sequence.generated >= sequence.limit:
                 ended.append(sequence)
         if steady:
-            counters.token_gap.observe(end - self._last_end, steady)
-        if outputs:
-            counters.iteration.observe(prompts + outputs)
-        counters.generated_tokens += outputs
+            counters.token_gap.observe(seen - self._last_end, steady)
+        if speaking:
+            counters.iteration.observe(prompts + len(speaking))
+            self._last_end = seen
+        counters.generated_tokens += len(speaking)
         counters.steps += 1
-        counters.busy_seconds += cost.kernel
+        counters.busy_seconds += cost.kernel * slow
         counters.memory_seconds += cost.memory
         counters.compute_seconds += cost.compute
-        self._last_end = self.now = end
+        counters.link_bytes += cost.link_bytes
         for sequence in ended:
-            pool.release(sequence.blocks)
-            self._finish(sequence, end)
-        if ended:
-            gone = set(map(id, ended))
-            self.state.running = [s for s in self.state.running if id(s) not in gone]
-        self.gauges = Gauges(len(self.state.running), len(self.state.waiting), pool.usage)
+            del self._of[id(sequence.call)]
+            self._finish(sequence, end, seen)
+        gone = [sequence for sequence in self.state.running if sequence.gone]
+        if ended or gone:
+            self._drop([*ended, *gone])
+        self._show()
+        self._begin()
+
+    def _drop(self, sequences: list[Sequence]) -> None:
+        out = set(map(id, sequences))
+        for sequence in sequences:
+            self.state.pool.release(sequence.blocks)
+            sequence.blocks = []
+        self.state.running = [s for s in self.state.running if id(s) not in out]
+
+    def _show(self) -> None:
+        state, held = self.state, self.holding.count
+        blocked = state.blocked
+        self.gauges = Gauges(
+            len(state.running),
+            len(state.waiting) + held,
+            state.pool.usage,
+            held + len(blocked),
+            sum(1 for s in state.waiting if s.swapped),
+            tuple(sorted(state.adapters)) if state.adapters else (),
+            tuple(sorted({s.request.adapter for s in blocked})) if blocked else (),
+        )
 
     def _publish(self, sequence: Sequence, start: int, stop: int) -> None:
-        for index in range(start, stop):
+        for index in range(start, min(stop, len(sequence.blocks))):
             if sequence.blocks[index] is None:
                 key = sequence.key(index, self.config.block_tokens)
                 if self.state.pool.publish(key):
                     sequence.blocks[index] = key
 
-    def _first_token(self, sequence: Sequence, end: float) -> None:
-        counters = self.counters
+    def _first_token(self, sequence: Sequence, end: float, seen: float) -> None:
+        counters, call = self.counters, sequence.call
         sequence.first_token = end
-        counters.first_token.observe(end - sequence.request.arrival)
+        counters.first_token.observe(seen - call.arrived)
         counters.prompt_tokens += sequence.request.prompt
         counters.cached_tokens += sequence.cached
+        self.outlet.first(call, seen)
 
-    def _finish(self, sequence: Sequence, end: float) -> None:
-        counters, request = self.counters, sequence.request
+    def _finish(self, sequence: Sequence, end: float, seen: float) -> None:
+        counters, request, call = self.counters, sequence.request, sequence.call
         first, scheduled = sequence.first_token, sequence.scheduled
         if first is None or scheduled is None:  # pragma: no cover - nobody ends without a token
             raise AssertionError("a request ended before its first token")
-        room = self.config.max_model_len - request.prompt
-        asked = room if request.max_tokens is None else min(request.max_tokens, room)
-        capped = request.ignore_eos or request.output >= asked
+        capped = request.ignore_eos or request.output >= sequence.asked
         counters.finished["length" if capped else "stop"] += 1
-        total = end - request.arrival
-        counters.e2e.observe(total)
+        counters.e2e.observe(seen - call.arrived)
         counters.queue.observe(scheduled - sequence.queued)
         counters.prefill.observe(first - scheduled)
         counters.decode.observe(end - first)
@@ -168,9 +267,7 @@ class Engine:
         counters.request_prompt.observe(request.prompt)
         counters.request_computed.observe(request.prompt - sequence.cached)
         counters.request_generated.observe(sequence.generated)
-        counters.request_max_tokens.observe(asked)
+        counters.request_max_tokens.observe(sequence.asked)
         counters.n.observe(1)
-        counters.http_fine.observe(total)
-        counters.http_coarse.observe(total)
-        counters.http_bytes_in += 200 + 4 * request.prompt  # four characters a token, and the request's JSON
-        self.traffic.ended(request, end)
+        call.tokens = sequence.generated
+        self.outlet.ended(call, seen, "ok")

@@ -240,7 +240,7 @@ def _http(engine: Engine, created: float) -> Iterator[str]:
     """The API server's own counters: a request appears when its answer has ended; absent before the first one."""
     c = engine.counters
     method = ("method", "POST")
-    answered = {"2xx": sum(c.finished.values()), "4xx": c.refused}
+    answered = c.http
     seen = {status: count for status, count in answered.items() if count}
     yield from _head("http_requests_total", _C, "Answered requests by handler, method and status class.")
     for status, count in seen.items():

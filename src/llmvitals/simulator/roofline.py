@@ -10,8 +10,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What joins the GPUs of one engine: bytes/s that a GPU can move one way, and seconds that one exchange takes at least."""
+
+    name: str
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
-    """One accelerator and the model on it.
+    """One accelerator and the model on it, or ``gpus`` of them over which tensor parallelism splits the model.
+
+    All figures are those of one GPU but for ``weight_bytes``, ``kv_bytes_per_token`` and ``flops_per_token``, which are the
+    whole model's and are split evenly.
 
     ``bandwidth`` and ``flops`` are peaks (bytes/s, FLOP/s); the efficiencies (0-1) say what real kernels reach of them.
     ``flops_per_token`` is 2 x parameters (Kaplan et al. 2020, section 2.1: the forward pass); attention's own
@@ -32,6 +44,10 @@ class Machine:
     sequence_seconds: float
     idle_watts: float = 75.0
     max_watts: float = 700.0
+    gpus: int = 1
+    layers: int = 32
+    hidden: int = 4096
+    link: Link | None = None
 
 
 GPU_8B = Machine(
@@ -71,12 +87,15 @@ CPU_TINY = Machine(
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """One step in seconds: as a whole, with kernels on the machine, and at the peaks of memory and arithmetic."""
+    """One step in seconds: as a whole, with kernels on the machine (those of the exchange between GPUs included), and at
+    the peaks of memory and arithmetic; ``link_bytes``: what each GPU sends.
+    """
 
     seconds: float
     kernel: float
     memory: float
     compute: float
+    link_bytes: float = 0.0
 
 
 def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> StepCost:
@@ -84,7 +103,22 @@ def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> St
 
     kernel time = max(bytes / reachable bandwidth, FLOPs / reachable FLOP/s); the weights are read once a step.
     """
-    memory = (machine.weight_bytes + context * machine.kv_bytes_per_token) / machine.bandwidth
-    compute = tokens * machine.flops_per_token / machine.flops
-    kernel = max(memory / machine.bandwidth_efficiency, compute / machine.flops_efficiency)
-    return StepCost(machine.step_seconds + sequences * machine.sequence_seconds + kernel, kernel, memory, compute)
+    memory = (machine.weight_bytes + context * machine.kv_bytes_per_token) / machine.gpus / machine.bandwidth
+    compute = tokens * machine.flops_per_token / machine.gpus / machine.flops
+    exchange, sent = _exchange(machine, tokens)
+    kernel = max(memory / machine.bandwidth_efficiency, compute / machine.flops_efficiency) + exchange
+    seconds = machine.step_seconds + sequences * machine.sequence_seconds + kernel
+    return StepCost(seconds, kernel, memory, compute, sent)
+
+
+def _exchange(machine: Machine, tokens: int) -> tuple[float, float]:
+    """Seconds and bytes per GPU of a step's all-reduces: two a layer of the activations in 2 bytes, as rings.
+
+    Shoeybi et al., "Megatron-LM", 2019, section 3 (two per layer); a ring moves 2 (n - 1) / n of the data through each of n
+    GPUs (Patarasuk and Yuan, JPDC 69, 2009).
+    """
+    if machine.gpus < 2 or machine.link is None:
+        return 0.0, 0.0
+    share = 2.0 * (machine.gpus - 1) / machine.gpus
+    times, size = 2 * machine.layers, tokens * machine.hidden * 2.0
+    return times * (machine.link.latency + share * size / machine.link.bandwidth), times * share * size

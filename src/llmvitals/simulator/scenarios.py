@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from llmvitals.errors import SettingsError
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.live import Live
+from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Lengths, Stream, Workload
 
 
@@ -32,7 +33,7 @@ class Scenario:
             seed=self.workload.seed if seed is None else seed,
             streams=tuple(replace(s, start=s.start + lead_in if s.start > 0 else 0.0) for s in self.workload.streams),
         )
-        return Live(self.config, workload, origin=origin - lead_in)
+        return Live(Setup(self.config, workload), origin=origin - lead_in)
 
 
 _CHAT = Stream("chat", rate=2.0, prompt=Lengths(400, 0.4), output=Lengths(120, 0.4), max_tokens=512)

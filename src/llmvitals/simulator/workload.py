@@ -1,46 +1,68 @@
 """Who sends what: streams of requests over time, drawn from a seed.
 
-A stream is open (Poisson arrivals at ``rate``) or closed (``clients`` that send the next request when the last one has
-ended), or both. Phases are streams with a start and an end; tenants are streams with names.
+A stream is open (arrivals at ``rate``) or closed (``clients`` that send the next request when the last one has ended),
+or both. Phases are streams with a start and an end; tenants are streams with names.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Token counts: log-normal with this mean and coefficient of variation; ``spread`` 0 is a fixed length."""
+    """Token counts: log-normal with this mean and coefficient of variation; ``spread`` 0 is a fixed length.
+
+    A spread of 1 and more is heavy-tailed, as public traces of chat are. ``high`` cuts what is drawn.
+    """
 
     mean: float
     spread: float = 0.0
     low: int = 1
+    high: int | None = None
 
     def draw(self, rng: random.Random) -> int:
-        """One length, at least ``low``."""
+        """One length, between ``low`` and ``high``."""
         if self.spread <= 0:
-            return max(self.low, round(self.mean))
+            return self._cut(self.mean)
         sigma = math.sqrt(math.log1p(self.spread**2))
-        return max(self.low, round(rng.lognormvariate(math.log(self.mean) - sigma**2 / 2, sigma)))
+        return self._cut(rng.lognormvariate(math.log(self.mean) - sigma**2 / 2, sigma))
+
+    def _cut(self, drawn: float) -> int:
+        length = max(self.low, round(drawn))
+        return length if self.high is None else min(length, self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """One kind of traffic from ``start`` to ``end`` (seconds of simulated time).
 
-    ``rate``: Poisson arrivals per second. ``clients``: closed-loop clients, the first requests spread evenly over
-    ``ramp`` seconds, each waiting ``think`` seconds between requests. ``prefix_tokens`` of each prompt are one of
-    ``prefixes`` shared texts. ``max_tokens`` None: the client sets none, so the model's limit is what is asked for.
+    ``rate``: arrivals of user requests per second; gaps have the coefficient of variation ``burstiness`` (1: Poisson) and
+    the rate swings by ``swing`` (0-1) around its mean with ``period``. ``clients``: closed-loop clients, the first
+    requests spread evenly over ``ramp`` seconds, each waiting ``think`` seconds between requests.
+
+    ``prefix_tokens`` of each prompt are one of ``prefixes`` shared texts; ``id_first``: something that varies stands
+    before them, so that no block of them is ever the same. ``max_tokens`` None: the client sets none, so the model's limit
+    is what is asked for. ``adapters``: how many LoRA adapters it uses (0: the base model); ``schemas``: how many grammars
+    (0: none), each of ``schema_seconds`` to compile.
+
+    ``timeout``: seconds after which a client gives up; it tries again up to ``retries`` times, ``backoff`` x 2^n seconds
+    later (drawn between 0 and that with ``jitter``). ``leaves``: share of clients that go away halfway through.
+    ``fan_out``: model calls per user request. ``sessions``: how many sessions the requests belong to (0: one each);
+    ``loops``: each call is the same tool call again. ``repeats``: share of calls that repeat an earlier one word for word.
     """
 
     name: str = "default"
     start: float = 0.0
     end: float = math.inf
     rate: float = 0.0
+    burstiness: float = 1.0
+    swing: float = 0.0
+    period: float = DAY
     clients: int = 0
     ramp: float = 0.0
     think: float = 0.0
@@ -50,11 +72,25 @@ class Stream:
     ignore_eos: bool = False  # every request runs to its max_tokens or drawn length and ends for length
     prefix_tokens: int = 0
     prefixes: int = 1
+    id_first: bool = False
+    adapters: int = 0
+    schemas: int = 0
+    schema_seconds: float = 0.0
+    tenant: str = "default"
+    timeout: float = math.inf
+    retries: int = 0
+    backoff: float = 1.0
+    jitter: bool = True
+    leaves: float = 0.0
+    fan_out: float = 1.0
+    sessions: int = 0
+    loops: bool = False
+    repeats: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """All streams and the seed from which every arrival and length is drawn."""
+    """All streams and the seed from which every arrival and length is drawn. ``planned_calls``: see the gateway."""
 
     streams: tuple[Stream, ...] = ()
     seed: int = 0
@@ -62,71 +98,44 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it reaches the server; ``output`` is how much the model would say if nobody stopped it."""
+    """One model call as its client makes it; ``output`` is how much the model would say if nobody stopped it.
+
+    ``prefix``: which shared text it begins with; ``adapter`` and ``schema``: which it uses (-1: none); ``text``: calls
+    with the same number are the same word for word; ``user``: the user request that it belongs to; ``attempt``: 0, or
+    which retry it is.
+    """
 
     number: int
-    arrival: float
     stream: int
     prompt: int
     output: int
-    max_tokens: int | None
-    ignore_eos: bool
-    prefix: int
-    prefix_tokens: int
-    closed: bool  # a closed-loop client waits for it
+    max_tokens: int | None = None
+    ignore_eos: bool = False
+    prefix: int = 0
+    prefix_tokens: int = 0
+    adapter: int = -1
+    schema: int = -1
+    schema_seconds: float = 0.0
+    session: int = 0
+    user: int = 0
+    text: int = 0
+    attempt: int = 0
+    closed: bool = False  # a closed-loop client waits for it
 
 
-@dataclass(slots=True)
-class Traffic:
-    """A workload as it unfolds: the only mutable part. Each stream draws from a generator of its own."""
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request on its way: what its client has seen of it (seconds of simulated time; None: not yet).
 
-    workload: Workload
-    _rngs: list[random.Random] = field(init=False)
-    _due: list[tuple[float, int, int, bool]] = field(init=False, default_factory=list)  # time, order, stream, open
-    _order: int = 0
-    _number: int = 0
+    ``arrived``: when the API process took it up, which is where the engine's own clock for it starts. ``outcome``: "ok",
+    or why there was no whole answer: "rejected", "timeout", "left", "error", "cut", "dropped", "too long".
+    """
 
-    def __post_init__(self) -> None:
-        seed = self.workload.seed
-        self._rngs = [random.Random(f"{seed}/{i}") for i in range(len(self.workload.streams))]
-        for index, stream in enumerate(self.workload.streams):
-            if stream.rate > 0:
-                self._push(stream.start + self._rngs[index].expovariate(stream.rate), index, open_=True)
-            for client in range(stream.clients):
-                self._push(stream.start + stream.ramp * client / stream.clients, index, open_=False)
-
-    @property
-    def next_at(self) -> float:
-        """The moment of the next arrival; infinity when none is due."""
-        return self._due[0][0] if self._due else math.inf
-
-    def pop(self) -> Request:
-        """The next request; for an open stream the one after it is drawn at once."""
-        moment, _, index, open_ = heapq.heappop(self._due)
-        stream, rng = self.workload.streams[index], self._rngs[index]
-        if open_:
-            self._push(moment + rng.expovariate(stream.rate), index, open_=True)
-        self._number += 1
-        prompt = stream.prompt.draw(rng)
-        return Request(
-            number=self._number,
-            arrival=moment,
-            stream=index,
-            prompt=prompt,
-            output=stream.output.draw(rng),
-            max_tokens=stream.max_tokens,
-            ignore_eos=stream.ignore_eos,
-            prefix=rng.randrange(stream.prefixes) if stream.prefixes > 1 else 0,
-            prefix_tokens=min(stream.prefix_tokens, prompt),
-            closed=not open_,
-        )
-
-    def ended(self, request: Request, now: float) -> None:
-        """A request has ended: its closed-loop client sends the next one."""
-        if request.closed:
-            self._push(now + self.workload.streams[request.stream].think, request.stream, open_=False)
-
-    def _push(self, moment: float, index: int, *, open_: bool) -> None:
-        if moment < self.workload.streams[index].end:
-            self._order += 1
-            heapq.heappush(self._due, (moment, self._order, index, open_))
+    request: Request
+    sent: float
+    arrived: float = 0.0
+    first: float | None = None
+    ended: float | None = None
+    tokens: int = 0
+    outcome: str = ""
+    cached: bool = False  # answered from a response cache: no engine saw it

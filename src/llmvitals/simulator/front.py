@@ -1,0 +1,131 @@
+"""The API process: one event loop that takes requests up, hands tokens out and answers ``/metrics``, in order of arrival.
+
+A queueing station with one server (or ``processes``): work waits for what came before. When it is full, requests stand
+in its sockets before anybody stamps their arrival, tokens stand before they are measured, and the page comes late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from llmvitals.simulator.clock import Clock
+from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.setup import Front
+from llmvitals.simulator.workload import Call
+
+REQUEST_BYTES, TOKEN_BYTES = 200, 4
+"""Size of a request: its JSON, and four characters a token."""
+
+
+class Caller(Protocol):
+    """Who called: a client, or the gateway in front."""
+
+    def first(self, call: Call, moment: float) -> None:
+        """The first token of a call has come."""
+
+    def ended(self, call: Call, moment: float, outcome: str) -> None:
+        """A call has ended."""
+
+
+class ApiServer:
+    """``caller``: where answers go; ``engine`` is set once it exists. ``failing(moment)``: every answer is a 500."""
+
+    def __init__(self, config: Front, clock: Clock, *, failing: Callable[[float], bool] = lambda moment: False) -> None:
+        self.config = config
+        self.clock = clock
+        self.caller: Caller
+        self.engine: Engine
+        self.up = True
+        self.calls: dict[int, Call] = {}  # those that it holds, by identity
+        self._busy = 0.0  # when all work that it has taken on will be done
+        self._failing = failing
+
+    # -- from the caller ------------------------------------------------------------------------------------------
+    def receive(self, call: Call) -> None:
+        """A request reaches the socket."""
+        if not self.up:
+            self.clock.at(self.clock.now, lambda: self.caller.ended(call, self.clock.now, "error"))
+            return
+        self.calls[id(call)] = call
+        request = call.request
+        call.arrived = max(self.clock.now, self._busy)
+        work = self.config.request_seconds + request.prompt * self.config.prompt_token_seconds
+        self.clock.at(self._work(self.clock.now, work), lambda: self._hand_over(call, self.engine))
+
+    def cancel(self, call: Call) -> None:
+        """The connection of a call was closed by the other side."""
+        if call.ended is None and self.up:
+            self.engine.abort(call)
+            self._answered(call, "2xx")
+            call.ended = self.clock.now
+
+    def stall(self, until: float) -> None:
+        """Nothing is done until then."""
+        self._busy = max(self._busy, until)
+
+    def end(self) -> None:
+        """The process ends: every connection breaks."""
+        self.up = False
+        self.engine.kill()
+        for call in list(self.calls.values()):
+            self._tell_end(call, self.clock.now, "error", "5xx")
+
+    def reset(self) -> None:
+        """A new process answers."""
+        self.up, self._busy = True, self.clock.now
+
+    def page_delay(self) -> float:
+        """How long a metrics page asked for now takes (seconds)."""
+        return max(0.0, self._busy - self.clock.now) + self.config.page_seconds / self.config.cores
+
+    # -- from the engine ------------------------------------------------------------------------------------------
+    def outputs(self, moment: float, tokens: int) -> float:
+        """Hand out a step's tokens; the moment at which that is done."""
+        return self._work(moment, tokens * self.config.output_token_seconds) if tokens else moment
+
+    def first(self, call: Call, moment: float) -> None:
+        """The first token of a call is on its way."""
+        self.clock.at(moment, lambda: self._tell_first(call, moment))
+
+    def ended(self, call: Call, moment: float, outcome: str) -> None:
+        """The last token of a call is on its way."""
+        self.clock.at(moment, lambda: self._tell_end(call, moment, outcome, "2xx"))
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+    def _work(self, moment: float, seconds: float) -> float:
+        """Take on work; when it is done. Several processes share what there is, as one that is as fast as all."""
+        self.engine.counters.process_seconds += seconds
+        speed = self.config.cores
+        self._busy = max(moment, self._busy) + seconds / (speed * self.config.processes)
+        return max(self._busy, moment + seconds / speed)
+
+    def _hand_over(self, call: Call, engine: Engine) -> None:
+        if engine is not self.engine or call.ended is not None:
+            return  # restarted meanwhile, or the client has left
+        engine.counters.http_bytes_in += REQUEST_BYTES + TOKEN_BYTES * call.request.prompt
+        if self._failing(self.clock.now):
+            self._tell_end(call, self.clock.now, "error", "5xx")
+        elif call.request.prompt >= engine.config.max_model_len:
+            self._tell_end(call, self.clock.now, "too long", "4xx")
+        elif not engine.submit(call):
+            self._tell_end(call, self.clock.now, "rejected", "5xx")
+
+    def _tell_first(self, call: Call, moment: float) -> None:
+        if call.ended is None:
+            call.first = moment
+            self.caller.first(call, moment)
+
+    def _tell_end(self, call: Call, moment: float, outcome: str, status: str) -> None:
+        if call.ended is None:
+            self._answered(call, status)
+            call.ended = moment
+            self.caller.ended(call, moment, outcome)
+
+    def _answered(self, call: Call, status: str) -> None:
+        self.calls.pop(id(call), None)
+        counters = self.engine.counters
+        counters.http[status] += 1
+        if status == "2xx":
+            counters.http_fine.observe(self.clock.now - call.arrived)
+            counters.http_coarse.observe(self.clock.now - call.arrived)

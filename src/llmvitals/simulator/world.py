@@ -1,0 +1,85 @@
+"""The whole of a simulated deployment on one clock: clients, a gateway if there is one, the API process, the engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from llmvitals.simulator.clients import Clients
+from llmvitals.simulator.clock import Clock
+from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.front import ApiServer
+from llmvitals.simulator.gateway import GatewayServer
+from llmvitals.simulator.setup import Restart, Setup
+
+
+class World:
+    """``now``: seconds of simulated time; ``started``: when the present server process started."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.clock = Clock()
+        self.started = -setup.uptime
+        self.restarts: list[Restart] = []
+        faults = setup.faults
+        self.front = ApiServer(setup.front, self.clock, failing=lambda t: _within(faults.failing, t) > t)
+        self.gateway = GatewayServer(setup.gateway, self.clock, self.front) if setup.gateway else None
+        door = self.gateway or self.front
+        self.clients = Clients(self.clock, setup.workload, door)
+        self.front.caller = self.clients
+        if self.gateway is not None:
+            self.front.caller = self.gateway
+            self.gateway.caller = self.clients
+        self._boot(faults.first_step_seconds)
+        for start, end in faults.front_stalls:
+            self.clock.at(start, lambda end=end: self.front.stall(end))  # type: ignore[misc]
+        for restart in faults.restarts:
+            self.clock.at(restart.down, lambda restart=restart: self._down(restart))  # type: ignore[misc]
+            self.clock.at(restart.up, lambda restart=restart: self._up(restart))  # type: ignore[misc]
+        if faults.dies_at < math.inf:
+            self.clock.at(faults.dies_at, self.front.end)
+
+    @property
+    def now(self) -> float:
+        """Seconds of simulated time."""
+        return self.clock.now
+
+    @property
+    def up(self) -> bool:
+        """Whether the server answers at all."""
+        return self.front.up
+
+    def advance(self, until: float) -> None:
+        """Let time pass up to ``until``; a step that ends later stays in flight and is not seen yet."""
+        self.clock.run(until)
+
+    def _boot(self, first_step_seconds: float) -> None:
+        faults = self.setup.faults
+        self.engine = Engine(
+            self.setup.engine,
+            self.clock,
+            self.front,
+            seed=self.setup.workload.seed,
+            first_step_seconds=first_step_seconds,
+            slowdown=self._slowdown,
+            stalled_until=lambda t: _within(faults.stalls, t),
+        )
+        self.front.engine = self.engine
+
+    def _slowdown(self, moment: float) -> float:
+        factors = [slow.factor for slow in self.setup.faults.slow if slow.start <= moment < slow.end]
+        return 1.0 / min(factors) if factors else 1.0
+
+    def _down(self, restart: Restart) -> None:
+        self.front.end()
+        self.restarts.append(restart)
+
+    def _up(self, restart: Restart) -> None:
+        self.started = restart.down
+        self._boot(self.setup.faults.first_step_seconds)
+        self.front.reset()
+
+
+def _within(spans: Sequence[tuple[float, float]], moment: float) -> float:
+    """The end of the span that covers the moment, or the moment itself."""
+    return max((end for start, end in spans if start <= moment < end), default=moment)
