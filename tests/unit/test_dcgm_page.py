@@ -98,8 +98,8 @@ def test_a_space_after_the_comma_is_the_same_series() -> None:
 
 
 def test_absent_fields_are_unknown() -> None:
-    reasons = gap_reasons(read(f"DCGM_FI_DEV_GPU_TEMP{{{AT}}} 40\n"), "llm_gpu_sm_active_ratio")
-    assert reasons == ["DCGM_FI_PROF_SM_ACTIVE is not among this exporter's fields"]
+    (reason,) = gap_reasons(read(f"DCGM_FI_DEV_GPU_TEMP{{{AT}}} 40\n"), "llm_gpu_sm_active_ratio")
+    assert reason.startswith("DCGM_FI_PROF_SM_ACTIVE is not among this exporter's fields")
 
 
 def test_one_gpu_with_several_pods_is_one_gpu_and_its_own_series_wins() -> None:
@@ -162,7 +162,7 @@ def test_what_the_gpu_page_cannot_say_is_told_of_the_engine() -> None:
     told = [
         s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == "llm_gpu_sm_active_ratio"
     ]
-    assert [(s.label("instance"), s.label("model"), s.label("gap")) for s in told] == [("vllm-0", "m", "missing")]
+    assert [(s.label("instance"), s.label("model"), s.label("gap")) for s in told] == [("vllm-0", "m", "unsupported")]
     assert gap_reasons(snapshot, "llm_gpu_power_watts") == []  # the other GPU's
 
 

@@ -1,31 +1,64 @@
-"""A dcgm-exporter page: GPU activity, memory, power, temperature and clock in base units.
+"""A dcgm-exporter page: GPU activity, memory, power, clocks, links, throttling and errors in base units.
 
-Field list of the exporter's default counters; ratios of ``PROF`` fields are 0-1, ``GPU_UTIL`` is percent, framebuffer is
-MiB, clocks MHz. Fields the GPU cannot give used to come as DCGM's blank numbers, which are dropped.
+Names and units: the exporter's field lists (default and commented-out ones) and DCGM's field documentation; ratios of
+``PROF`` fields are 0-1, ``GPU_UTIL`` is percent, framebuffer is MiB, clocks MHz, violations nanoseconds. Fields the GPU
+cannot give used to come as DCGM's blank numbers, which are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from llmvitals.gaps import GapKind
+from llmvitals.schema import FAMILIES, Origin, origin_of
+from llmvitals.series import Series
 from llmvitals.telemetry.gpu.join import join_gpus
-from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, Whose, plain_name
 
 _MIB = 1024.0 * 1024.0
-_BLANK = 140737488355328.0  # DCGM's fp64 blank; the int64 blanks (0x7ffffffffffffff0 and up) lie above it
+_NS = 1e-9  # older field lists say "in us"; DCGM hands on NVML's violation time, which is in ns
+_BLANK = 140737488355328.0  # DCGM's fp64 blank; the int64 blanks lie above it
+_BLANK_INT = float(0x7FFFFFFFFFFFFFF0)  # the first of them: a count of ns passes the other within two days
 _PODS = ("pod", "exported_pod", "pod_name")
+_LISTED = "its field in the exporter's list"
+_CHOSEN = "its field in the exporter's list: the default one leaves it out"
+_PROFILED = "a data-centre GPU whose profiling counters DCGM may read"
+_UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
+
+_PCIE_LANE: Mapping[float, float] = {1.0: 0.25e9, 2.0: 0.5e9, 3.0: 0.985e9, 4.0: 1.969e9, 5.0: 3.938e9, 6.0: 7.563e9}
+"""Bytes per second of one PCIe lane and direction, by generation, line coding taken off (PCI-SIG)."""
 
 
-def _row(field: str, family: str, scale: float = 1.0, note: str = "") -> Row:
-    return Row(f"DCGM_FI_{field}", family, scale=scale, ceiling=_BLANK, labels=(("index", "gpu"),), note=note)
+def _row(
+    field: str,
+    family: str,
+    scale: float = 1.0,
+    note: str = "",
+    *,
+    needs: str = "",
+    special: str = "",
+    fallback: bool = False,
+    **fixed: str,
+) -> Row:
+    return Row(
+        f"DCGM_FI_{field}",
+        family,
+        scale=scale,
+        ceiling=_BLANK_INT if scale == _NS else _BLANK,
+        labels=(("index", "gpu"),),
+        fixed=tuple(fixed.items()),
+        note=note,
+        needs=needs,
+        special=special,
+        fallback=fallback,
+    )
 
 
 ROWS: tuple[Row, ...] = (
-    _row("PROF_GR_ENGINE_ACTIVE", "llm_gpu_engine_active_ratio"),
-    _row("PROF_SM_ACTIVE", "llm_gpu_sm_active_ratio", note="off in the exporter's default field list"),
-    _row("PROF_PIPE_TENSOR_ACTIVE", "llm_gpu_tensor_active_ratio"),
-    _row("PROF_DRAM_ACTIVE", "llm_gpu_dram_active_ratio"),
+    _row("PROF_GR_ENGINE_ACTIVE", "llm_gpu_engine_active_ratio", needs=_PROFILED),
+    _row("PROF_SM_ACTIVE", "llm_gpu_sm_active_ratio", needs=_CHOSEN),
+    _row("PROF_PIPE_TENSOR_ACTIVE", "llm_gpu_tensor_active_ratio", needs=_PROFILED),
+    _row("PROF_DRAM_ACTIVE", "llm_gpu_dram_active_ratio", needs=_PROFILED),
     _row("DEV_GPU_UTIL", "llm_gpu_busy_ratio", 0.01, "says only that a kernel was resident; absent under MIG"),
     _row("DEV_FB_USED", "llm_gpu_memory_used_bytes", _MIB, "reserved memory left out"),
     _row("DEV_FB_FREE", "llm_gpu_memory_free_bytes", _MIB),
@@ -33,6 +66,37 @@ ROWS: tuple[Row, ...] = (
     _row("DEV_POWER_USAGE", "llm_gpu_power_watts"),
     _row("DEV_GPU_TEMP", "llm_gpu_temperature_celsius"),
     _row("DEV_SM_CLOCK", "llm_gpu_sm_clock_hertz", 1e6),
+    _row("DEV_MAX_SM_CLOCK", "llm_gpu_sm_clock_max_hertz", 1e6, needs=_CHOSEN),
+    _row("DEV_ENFORCED_POWER_LIMIT", "llm_gpu_power_limit_watts", needs=_CHOSEN),
+    _row("DEV_POWER_MGMT_LIMIT", "llm_gpu_power_limit_watts", needs=_CHOSEN, fallback=True),
+    # LOW_UTIL and the two totals are left out: an idle GPU's clocks are low by design
+    *(
+        _row(f"DEV_{field}", "llm_gpu_throttle_seconds_total", _NS, needs=_CHOSEN, reason=reason)
+        for field, reason in (
+            ("POWER_VIOLATION", "power"),
+            ("THERMAL_VIOLATION", "thermal"),
+            ("SYNC_BOOST_VIOLATION", "sync_boost"),
+            ("BOARD_LIMIT_VIOLATION", "board_limit"),
+            ("RELIABILITY_VIOLATION", "reliability"),
+        )
+    ),
+    # a gauge that holds the last code for good. One page has no memory, so what becomes a sample is "this code was seen",
+    # 1 from then on, beside a 0 that says that the field is there: a code that comes inside a window goes from absent to
+    # 1, a code from before is 1 all along and no event. A repeat of the same code shows nowhere on such a page.
+    _row(
+        "DEV_XID_ERRORS", "llm_gpu_xid_events_total", note="a repeated code is not seen", needs=_LISTED, special="xid"
+    ),
+    _row("DEV_ECC_DBE_VOL_TOTAL", "llm_gpu_ecc_uncorrected_total", needs=_CHOSEN),
+    _row("DEV_UNCORRECTABLE_REMAPPED_ROWS", "llm_gpu_ecc_uncorrected_total", needs=_LISTED, fallback=True),
+    _row("DEV_ROW_REMAP_PENDING", "llm_gpu_row_remap_pending", needs=_CHOSEN, special="any"),
+    _row("DEV_ROW_REMAP_FAILURE", "llm_gpu_row_remap_pending", needs=_LISTED, special="any"),
+    # rates, whatever the TYPE line says; NVLINK_BANDWIDTH_TOTAL is left out, its unit is documented nowhere
+    _row("PROF_NVLINK_TX_BYTES", "llm_gpu_nvlink_bytes_per_second", needs=_CHOSEN, special="sum"),
+    _row("PROF_NVLINK_RX_BYTES", "llm_gpu_nvlink_bytes_per_second", needs=_CHOSEN, special="sum"),
+    _row("PROF_PCIE_TX_BYTES", "llm_gpu_pcie_bytes_per_second", needs=_PROFILED, special="sum"),
+    _row("PROF_PCIE_RX_BYTES", "llm_gpu_pcie_bytes_per_second", needs=_PROFILED, special="sum"),
+    _row("DEV_PCIE_LINK_GEN", "llm_gpu_link_limit_bytes_per_second", needs=_CHOSEN, special="lanes", link="pcie"),
+    _row("DEV_PCIE_LINK_WIDTH", "llm_gpu_link_limit_bytes_per_second", needs=_CHOSEN, special="lanes", link="pcie"),
 )
 
 
@@ -46,16 +110,77 @@ def _identity(source: Mapping[str, str]) -> Whose | None:
     return Whose(labels, stand_in=any(source.get(label) for label in _PODS))
 
 
+Values = Mapping[str, float]
+
+
+def _lanes(values: Values) -> float | None:
+    """What a PCIe link carries, both ways (bytes per second), from its generation and its number of lanes."""
+    lane = _PCIE_LANE.get(values["DCGM_FI_DEV_PCIE_LINK_GEN"])
+    return None if lane is None else 2.0 * lane * values["DCGM_FI_DEV_PCIE_LINK_WIDTH"]
+
+
+_MADE_OF: Mapping[str, Callable[[Values], float | None]] = {
+    "sum": lambda values: sum(values.values()),
+    "any": lambda values: max(values.values()),
+    "lanes": _lanes,
+}
+"""How a family follows from several fields of one GPU; of a sum both parts are needed, or it is half the truth."""
+_ALL = frozenset({"sum", "lanes"})
+
+
 def _derive(parts: Parts) -> None:
-    """Nothing: every family is one field."""
+    """Families that are made of several fields, and the codes of XID errors."""
+    found: dict[tuple[Series, str], dict[str, float]] = {}
+    for entry, raw in _own_first(parts.specials):
+        row = entry.row
+        if not 0.0 <= raw < row.ceiling:
+            parts.gaps.append(FamilyGap(row.family, GapKind.MISSING, _UNUSABLE, (("gpu", entry.series.label("gpu")),)))
+        elif row.special == "xid":
+            parts.samples[entry.series] = 0.0
+            if raw > 0.0:
+                parts.samples[Series(row.family, tuple(sorted((*entry.series.labels, ("xid", f"{raw:.0f}")))))] = 1.0
+        else:
+            found.setdefault((entry.series, row.special), {})[row.source] = raw
+    for (series, how), values in found.items():
+        wanted = {row.source for row in ROWS if row.family == series.name}
+        made = _MADE_OF[how](values) if how not in _ALL or set(values) == wanted else None
+        if made is not None:
+            parts.samples[series] = made
+        else:
+            absent = ", ".join(sorted(wanted - set(values)))
+            reason = f"it needs {absent} as well" if absent else "a PCIe generation that is not known"
+            parts.gaps.append(FamilyGap(series.name, GapKind.UNSUPPORTED, reason, (("gpu", series.label("gpu")),)))
+
+
+def _own_first(specials: Sequence[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
+    """Series that repeat a GPU for a pod only where the device's own field is absent."""
+    own = {(entry.series, entry.row.source) for entry, _ in specials if not _repeats(entry)}
+    return [(e, v) for e, v in specials if not _repeats(e) or (e.series, e.row.source) not in own]
+
+
+def _repeats(entry: Entry) -> bool:
+    return any(entry.source.get(label) for label in _PODS)
 
 
 def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
-    absent = [row for row in ROWS if plain_name(row.source) not in marks]
-    gaps = tuple(
-        FamilyGap(r.family, GapKind.MISSING, f"{r.source} is not among this exporter's fields") for r in absent
-    )
-    return "3.x-4.x", gaps
+    gaps = (_gap(f.name, marks) for f in FAMILIES if origin_of(f.name) is Origin.GPU)
+    return "3.x-4.x", tuple(gap for gap in gaps if gap is not None)
+
+
+def _gap(family: str, marks: frozenset[str]) -> FamilyGap | None:
+    """Why this page has none of a family; None where it has.
+
+    What a list of fields or a card may well lack is UNSUPPORTED: no verdict waits for it.
+    """
+    rows = [row for row in ROWS if row.family == family]
+    if any(plain_name(row.source) in marks for row in rows):
+        return None
+    if not rows:
+        return FamilyGap(family, GapKind.UNSUPPORTED, "no field of dcgm-exporter says it")
+    first = rows[0]
+    reason = f"{first.source} is not among this exporter's fields"
+    kind = GapKind.UNSUPPORTED if all(row.needs for row in rows) else GapKind.MISSING
+    return FamilyGap(family, kind, f"{reason}; it needs {first.needs}" if first.needs else reason)
 
 
 def _hint(keyword: str, name: str, text: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from llmvitals.gaps import GapKind
+from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series, Snapshot
 
 CONFIGURED = "configured"
+
+_OWN = frozenset(label for f in FAMILIES if origin_of(f.name) is Origin.GPU for label in f.labels)
 
 
 def join_gpus(engine: Snapshot, gpus: Snapshot, wanted: tuple[str, ...], *, instance: str, model: str) -> Snapshot:
@@ -34,9 +37,8 @@ def join_gpus(engine: Snapshot, gpus: Snapshot, wanted: tuple[str, ...], *, inst
         samples |= {_moved(key, whose): 1.0 for key in gpus.samples if _told(key, chosen)}
         for gpu in chosen:
             for key, value in found[gpu]:
-                labels = {"gpu": gpu, "join": CONFIGURED, **whose}
-                if key.label("index"):
-                    labels["index"] = key.label("index")
+                own = {name: text for name, text in key.labels if name in _OWN and text}
+                labels = {**own, "join": CONFIGURED, **whose}
                 samples[Series(key.name, tuple(sorted(labels.items())))] = value
     return Snapshot(engine.t, samples, engine.detail)
 
