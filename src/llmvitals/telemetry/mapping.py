@@ -18,7 +18,8 @@ class Row:
 
     ``source`` is the family's name without ``_total``; ``family`` is empty for a row that only tells versions apart.
     ``v0`` and ``v1`` are the versions ("first..last", the last left out while it lasts) in which an engine generation
-    shows it. The value becomes ``value * scale + offset``; at or above ``ceiling`` the source means "blank".
+    shows it, ``span`` those of an engine of one generation. The value becomes ``value * scale + offset`` (of a histogram:
+    its edges and its sum); at or above ``ceiling`` the source means "blank".
     """
 
     source: str
@@ -37,9 +38,10 @@ class Row:
     offset: float = 0.0
     ceiling: float = math.inf
     nothing: float = math.nan  # the value that stands for "nothing to measure yet"
-    late: bool = False  # several API servers show it only once something happened
+    late: bool = False  # it is not shown before something happened (vLLM: with several API servers)
     python_only: bool = False  # the Rust front end lacks it
     note: str = ""
+    span: str = ""
 
     @property
     def plain(self) -> bool:
@@ -114,6 +116,16 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """A canonical family that an adapter works out: from what, since when, how."""
+
+    family: str
+    source: str
+    versions: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineMap:
     """One engine in the support matrix: every canonical family that an engine of this kind could give."""
 
@@ -161,6 +173,12 @@ def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
             name = row.family + suffix if kind == schema.Kind.HISTOGRAM else row.family
             found.setdefault(row.source + suffix, []).append((row, name))
     return {name: tuple(rows_) for name, rows_ in found.items()}
+
+
+def scale_of(row: Row, name: str) -> float:
+    """What the value of a sample of this name is multiplied by: a histogram's counts have no unit."""
+    histogram = row.family and schema.BY_NAME[row.family].kind == schema.Kind.HISTOGRAM
+    return 1.0 if histogram and not name.endswith("_sum") else row.scale
 
 
 def plain_name(name: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from llmvitals.schema import Family
 from llmvitals.telemetry.engines.versions import version
-from llmvitals.telemetry.engines.vllm_config import Derived
-from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
+from llmvitals.telemetry.mapping import Adapter, Derived, EngineMap, How, Row, Support
 
 
 def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], families: Iterable[Family]) -> EngineMap:
@@ -28,8 +27,12 @@ def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], f
 
 def _mapped(family: str, rows: list[Row]) -> Support:
     sources = ", ".join(dict.fromkeys(row.source for row in rows))
-    by_generation = (("V0", [r.v0 for r in rows if r.v0]), ("V1", [r.v1 for r in rows if r.v1]))
-    spans = [f"{generation} {_widest(texts)}" for generation, texts in by_generation if texts]
+    by_generation = (
+        ("V0 ", [r.v0 for r in rows if r.v0]),
+        ("V1 ", [r.v1 for r in rows if r.v1]),
+        ("", [r.span for r in rows if r.span]),
+    )
+    spans = [f"{generation}{_widest(texts)}" for generation, texts in by_generation if texts]
     notes = [row.note for row in rows if row.note] + [f"needs {rows[0].needs}"] * bool(rows[0].needs)
     return Support(family, How.MAPPED, sources, ", ".join(spans), "; ".join(dict.fromkeys(notes)))
 

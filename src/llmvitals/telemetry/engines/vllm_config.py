@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.mapping import FamilyGap, Parts
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A canonical family read out of labels: from where, since when, how."""
-
-    family: str
-    source: str
-    versions: str
-    how: str
+from llmvitals.telemetry.mapping import Derived, FamilyGap, Parts
 
 
 _CACHE = "vllm:cache_config_info"

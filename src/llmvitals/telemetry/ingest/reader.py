@@ -208,7 +208,7 @@ class Reader:
         canonical = {**self._base, **whose.labels, **dict(row.fixed)}
         canonical.update((ours, labels[theirs]) for ours, theirs in row.labels if labels.get(theirs))
         if "le" in labels:
-            canonical["le"] = canonical_le(labels["le"])
+            canonical["le"] = canonical_le(labels["le"], row.scale)
         series = Series(name, tuple(sorted(canonical.items())))
         if name in _PROBES:
             self._probes[series] = whose.labels.get("model", ""), self._telling(labels)

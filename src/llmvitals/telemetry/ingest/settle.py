@@ -9,7 +9,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.reader import Read
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, scale_of
 
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 _MOST_MARKS = 64  # kinds of page that one target is remembered to have shown
@@ -63,7 +63,7 @@ def _bring_in(parts: Parts, specials: Mapping[Entry, float], odd: list[Series]) 
         if raw == row.nothing:
             parts.gaps.append(FamilyGap(row.family, GapKind.NO_TRAFFIC, "the engine has measured nothing yet"))
             continue
-        value = raw * row.scale + row.offset if raw < row.ceiling else math.nan
+        value = raw * scale_of(row, series.name) + row.offset if raw < row.ceiling else math.nan
         top = 1.0 if BY_NAME[row.family].unit == "ratio" else math.inf
         if not 0.0 <= value <= top or math.isinf(value):
             odd.append(series)
