@@ -17,6 +17,7 @@ from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings
+from llmvitals.signals.joined import not_joined
 from llmvitals.signals.measure import Hist, Line, growth, hist, line
 
 UP = "llm_target_up"
@@ -94,13 +95,16 @@ class Context:
 
     # -- lookups --------------------------------------------------------------------------------------------------
     def gap(self, family: str) -> Gap:
-        """Why a family is absent: what the source said of it, or MISSING."""
+        """Why a family is absent: what the source said of it, that its kind of telemetry is not joined, or MISSING."""
         for track in self.window.tracks("llm_family_gap", {"family": family}):
             if self.good.snapshots and track.times[-1] < self.good.end:
                 continue  # it has been shown since
             told = track.label("gap")
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
             return Gap(kind, track.label("reason", "not offered"), family)
+        apart = not_joined(self.good, family)
+        if apart is not None:
+            return apart
         help_text = BY_NAME[family].help if family in BY_NAME else ""
         return Gap(GapKind.MISSING, f"the page has no {family}: {help_text}".rstrip(": "), family)
 

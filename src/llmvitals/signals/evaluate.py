@@ -33,6 +33,7 @@ from llmvitals.signals.algebra import (
     Stat,
 )
 from llmvitals.signals.edges import edge_spellings
+from llmvitals.signals.joined import not_joined
 from llmvitals.signals.reading import Reading, Standing
 
 LOOKBACK_MS = 300_000
@@ -200,7 +201,7 @@ def _too_short(name: str) -> Reading:
 
 
 def _absent(window: Window, name: str, match: Match) -> Reading:
-    """Why nothing was selected: the reason that the target's adapter gave for the family, else: not on the page."""
+    """Why nothing was selected: the reason that the adapter gave, else: its source is not joined, or lacks it."""
     start, end = _range(window)
     if not any(start <= _ms(s.t) <= end for s in window.snapshots):
         return Reading(None, Gap(GapKind.TOO_SHORT, "no page in the window", name))
@@ -209,6 +210,9 @@ def _absent(window: Window, name: str, match: Match) -> Reading:
     if told:
         newest = max(told, key=lambda found: found[1][-1][0])[0]
         return Reading(None, Gap(_kind(newest.label("gap")), newest.label("reason"), name))
+    apart = not_joined(window, name)
+    if apart is not None:
+        return Reading(None, apart)
     labels = ", ".join(f'{key}="{value}"' for key, value in match)
     which = f"{name}{{{labels}}}" if labels else name
     return Reading(None, Gap(GapKind.MISSING, f"{which} is not on the page", name))

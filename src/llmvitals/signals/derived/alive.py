@@ -15,7 +15,7 @@ FINISHED = "llm_requests_finished_total"
 INSIDE = ("llm_requests_running", "llm_requests_waiting")
 FDS = "llm_process_open_fds"
 
-_OUTSIDE_ENGINE = ("llm_process_", "llm_target_", "llm_http_", "llm_family_", "llm_gpu_", "llm_host_")
+_OUTSIDE_ENGINE = ("llm_process_", "llm_target_", "llm_http_", "llm_family_", "llm_gpu_", "llm_host_", "llm_gateway_")
 
 
 def pages(c: Context) -> Reading:

@@ -1,0 +1,30 @@
+"""Whether the kind of telemetry that shows a family is joined to the target at all.
+
+Where it is not, what it would show is not missing: nobody set it up, so no verdict may wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmvitals.gaps import Gap, GapKind
+from llmvitals.schema import Origin, origin_of
+from llmvitals.series import Window
+
+_ABSENT: Mapping[Origin, tuple[str, str]] = {
+    Origin.GPU: ("llm_gpu_*", "no GPU page is joined"),
+    Origin.HOST: ("llm_host_*", "no host telemetry is joined"),
+    Origin.GATEWAY: ("llm_gateway_*", "no gateway page is joined"),
+}
+"""Telemetry that a target may do without: the name under which a failed join is told, and what is said where none was."""
+
+
+def not_joined(window: Window, family: str) -> Gap | None:
+    """The gap of a family whose kind of telemetry shows nothing in the window; None where it does, or has to."""
+    origin = origin_of(family)
+    if origin not in _ABSENT or any(origin_of(name) is origin for name in window.names()):
+        return None
+    every, absent = _ABSENT[origin]
+    failed = window.tracks("llm_family_gap", {"family": every})
+    reason = f"{absent}: {failed[-1].label('reason')}" if failed else absent
+    return Gap(GapKind.UNSUPPORTED, reason, family)
