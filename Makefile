@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated wheel bench pins clean env-run env-test
+.PHONY: help run test lint format types contract generate check-generated score wheel bench pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -41,6 +41,9 @@ generate: env-run ## write dashboards/, alerts/, the support matrix and the verd
 
 check-generated: env-run ## fail when a generated file is not what the code makes
 	$(RUN)/llmvitals generate --check
+
+score: env-run ## how often the triage is right, on simulated incidents; renews docs/accuracy.md: SEED=7 for other ones
+	$(RUN)/llmvitals score $(if $(SEED),--seed '$(SEED)') --report docs/accuracy.md $(ARGS)
 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist

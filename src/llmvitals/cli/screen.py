@@ -43,18 +43,18 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr while ``total`` pieces of work are done; nothing where stderr is not a terminal."""
+def progress(title: str, total: int, *, of: str = "pages", quiet: bool = False) -> Iterator[Advance]:
+    """A bar on stderr while ``total`` pieces of work are done; nothing where stderr is not a terminal, or when ``quiet``."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} pages"),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[of]}"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[last]}", style="dim"),
         console=err(),
         transient=True,
-        disable=not sys.stderr.isatty(),
+        disable=quiet or not sys.stderr.isatty(),
     )
     with bar:
-        task = bar.add_task(title, total=total, last="")
+        task = bar.add_task(title, total=total, last="", of=of)
         yield lambda text: bar.update(task, advance=1, last=text)

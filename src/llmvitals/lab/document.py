@@ -1,0 +1,143 @@
+"""The score for machines: one JSON document. Shares and medians are numbers, None where there is nothing to count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llmvitals.lab.calibration import Bin, Calibration
+from llmvitals.lab.result import Played, fullest
+from llmvitals.lab.score import Cause, Level, Part, Score, answer, truth
+from llmvitals.lab.stats import Median, Share
+
+SHARES: tuple[str, ...] = ("top1", "among", "wrong_cause", "false_cause", "abstained")
+
+
+def document(score: Score, *, seconds: float, failures: bool = False, **given: object) -> dict[str, Any]:
+    """The whole score; ``given`` (seed, size, ...) goes first. ``seconds``: what it took. ``failures``: list the wrong ones."""
+    whole = _part(score.whole)
+    intervals = whole.pop("intervals")
+    counted = whole.pop("counts")
+    found: dict[str, Any] = {
+        **given,
+        **{key: value for key, value in whole.items() if key != "n"},
+        "intervals": intervals,
+        "counts": {
+            "played": score.played,
+            "valid": score.whole.n,
+            "invalid": len(score.invalid),
+            **{str(kind): part.n for kind, part in score.by_kind.items()},
+            **counted,
+        },
+        "by_cause": {cause: _cause(one) for cause, one in score.by_cause.items()},
+        "by_kind": _parts(score.by_kind),
+        "by_engine": _parts(score.by_engine),
+        "by_severity": _parts(score.by_severity),
+        "by_interval": _parts(score.by_interval),
+        "by_telemetry": {key: _level(level) for key, level in score.by_telemetry.items()},
+        "confusion": score.confusion,
+        "calibration": _calibration(score.calibration),
+        "seconds": round(seconds, 1),
+    }
+    if failures:
+        found |= {"wrong": [wrong(one) for one in score.wrong], "invalid": invalid(score.invalid)}
+    return found
+
+
+def wrong(one: Played) -> dict[str, Any]:
+    """One scenario that was judged wrongly: enough to play it again, what was injected, and what came instead."""
+    heard = fullest(one)
+    return {
+        "scenario": one.scenario,
+        "seed": one.seed,
+        "engine": one.engine,
+        "interval": one.interval,
+        "expected": f"not {one.mimics}" if one.mimics else truth(one),
+        "got": answer(heard),
+        "confidence": heard.confidence,
+        "contributing": list(heard.contributing),
+    }
+
+
+def invalid(played: Sequence[Played]) -> list[dict[str, Any]]:
+    """Those that do not count, and why."""
+    return [{"scenario": one.scenario, "seed": one.seed, "why": one.why} for one in played]
+
+
+def _parts(parts: Mapping[Any, Part]) -> dict[str, Any]:
+    return {f"{key:g}" if isinstance(key, float) else str(key): _part(part) for key, part in parts.items()}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    shares: dict[str, Share] = {name: getattr(part, name) for name in SHARES}
+    return {
+        "n": part.n,
+        **{name: _number(share.value) for name, share in shares.items()},
+        "delay_scrapes": _number(part.delay.value),
+        "intervals": {
+            **{name: _ends(share) for name, share in shares.items()},
+            "delay_scrapes": _median_ends(part.delay),
+        },
+        "counts": {name: {"hits": share.hits, "n": share.n} for name, share in shares.items()},
+    }
+
+
+def _cause(one: Cause) -> dict[str, Any]:
+    part = _part(one.part)
+    return {
+        **part,
+        "n": one.part.top1.n,
+        "lookalikes": one.part.false_cause.n,
+        "engine_only_top1": _number(one.engine_only.value),
+        "led_right": _number(one.led_right.value),
+        "led": one.led_right.n,
+        "invalid": one.invalid,
+    }
+
+
+def _level(level: Level) -> dict[str, Any]:
+    part = _part(level.part)
+    del part["delay_scrapes"], part["intervals"]["delay_scrapes"]  # measured once per scenario, with all telemetry
+    return {
+        **part,
+        "blind": {
+            "n": level.blind_abstained.n,
+            "abstained": _number(level.blind_abstained.value),
+            "wrong_cause": _number(level.blind_wrong_cause.value),
+        },
+    }
+
+
+def _calibration(found: Calibration) -> dict[str, Any]:
+    return {
+        "ok": found.ok,
+        "bins": [{"from": one.low, "to": one.high, **_bin(one), "ok": one.ok} for one in found.bins],
+        "by_cause": {
+            cause: {**_bin(one), "map": [[raw, _number(right)] for raw, right in found.fitted[cause]]}
+            for cause, one in found.by_cause.items()
+        },
+        "unknown": found.unknown,
+    }
+
+
+def _bin(one: Bin) -> dict[str, Any]:
+    return {
+        "n": one.right.n,
+        "mean_confidence": _number(one.mean),
+        "right": _number(one.right.value),
+        "interval": _ends(one.right),
+    }
+
+
+def _ends(share: Share) -> list[float | None]:
+    return [_number(end) for end in share.interval]
+
+
+def _median_ends(found: Median) -> list[float | None]:
+    return [_number(found.low), _number(found.high)]
+
+
+def _number(value: float | None) -> float | None:
+    """Four digits; None for what is not there or never came (JSON knows no infinity)."""
+    return None if value is None or math.isinf(value) else round(value, 4)
