@@ -28,7 +28,7 @@ from llmvitals.signals.algebra import (
     ratio,
 )
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived import alive, kv, queue, user, work
+from llmvitals.signals.derived import alive, gpu, host, kv, queue, user, work
 from llmvitals.signals.evaluate import evaluate
 from llmvitals.signals.reading import Reading, Standing
 
@@ -62,7 +62,7 @@ U, Q, E, M = Layer.USER, Layer.QUEUE, Layer.ENGINE, Layer.META
 TTFT, ITL, TPOT = "llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds"
 E2E, QUEUE = "llm_request_e2e_seconds", "llm_request_queue_seconds"
 PREFILL, DECODE, INFERENCE = (f"llm_request_{x}_seconds" for x in ("prefill", "decode", "inference"))
-SEEN, LOW = Standing.ESTIMATE, Standing.LOWER
+SEEN, LOW, UP = Standing.ESTIMATE, Standing.LOWER, Standing.UPPER
 
 
 def _x(id: str, title: str, unit: str, layer: Layer, expr: Expr, standing: Standing = Standing.EXACT) -> Signal:
@@ -317,6 +317,48 @@ SIGNALS: tuple[Signal, ...] = (
         ),
     ),
     _x("gpu_power_watts", "GPU power", "watts", E, Gauge("llm_gpu_power_watts")),
+    # -- engine: what only GPUs and the host show --
+    _d("gpus_per_rank", "GPUs that share one engine", "", E, gpu.gpus_per_rank),
+    _x(
+        "gpu_tensor_active_mean_ratio",
+        "GPU: tensor pipe active, over the window",
+        "ratio",
+        E,
+        OverTime(Stat.AVG, "llm_gpu_tensor_active_ratio", agg=Agg.AVG),
+    ),
+    _x(
+        "gpu_dram_active_mean_ratio",
+        "GPU: memory active, over the window",
+        "ratio",
+        E,
+        OverTime(Stat.AVG, "llm_gpu_dram_active_ratio", agg=Agg.AVG),
+    ),
+    _d("gpu_memory_free_low_ratio", "GPU memory that stays free", "ratio", E, gpu.memory_free_low_ratio, UP),
+    _d("gpu_memory_other_ratio", "GPU memory of other processes", "ratio", E, gpu.memory_other_ratio),
+    _x(
+        "memory_utilization_setting",
+        "gpu_memory_utilization as it is set",
+        "ratio",
+        E,
+        Gauge("llm_gpu_memory_utilization_setting", agg=Agg.MAX),
+    ),
+    _d("gpu_link_use_ratio", "GPU: use of the link to its peers", "ratio", E, gpu.link_use_ratio),
+    _d("gpu_links_unknown", "GPU: links whose use cannot be told", "", E, gpu.links_unknown),
+    _d("gpu_clock_ratio", "GPU: clock while it works, over the highest", "ratio", E, gpu.clock_ratio, UP),
+    _d("gpu_throttle_ratio", "GPU: clocks held down by heat or hardware", "ratio", E, gpu.throttle_ratio),
+    _d("gpu_power_cap_ratio", "GPU: clocks held down by the power limit", "ratio", E, gpu.power_cap_ratio),
+    _d("gpu_xid_errors", "GPU: new XID errors", "", E, gpu.xid_events, LOW),
+    _d("gpu_ecc_errors", "GPU: new uncorrectable memory errors", "", E, gpu.ecc_errors),
+    _d("gpu_remap_pending", "GPU: a row of memory waits to be remapped", "", E, gpu.row_remap_pending),
+    _d("fd_usage_ratio", "File descriptors in use", "ratio", E, host.fd_usage_ratio),
+    _d("port_usage_ratio", "Ephemeral ports in use", "ratio", E, host.port_usage_ratio, LOW),
+    _d("gateway_connection_ratio", "Connections of the gateway in use", "ratio", Q, host.gateway_connection_ratio),
+    _d("connect_errors", "Connections to the engine that failed", "", Q, host.connect_errors),
+    _d("connect_error_ratio", "Calls that could not connect", "ratio", Q, host.connect_error_ratio),
+    _d("streams_cut", "Streams that the proxy ended", "", Q, host.streams_cut),
+    _d("streams_cut_ratio", "Calls whose stream the proxy ended", "ratio", Q, host.streams_cut_ratio),
+    _d("api_cpu_full_ratio", "CPU of the API process, of what it can use", "ratio", E, host.api_cpu_full_ratio),
+    _d("api_throttled_ratio", "Time in which a quota held the API process", "ratio", E, host.api_throttled_ratio),
     # -- the target itself ----------------------------------------------------------------------------------------
     _d("pages", "Readable pages in the window", "", M, alive.pages),
     _d("window_seconds", "Time covered by readable pages", "seconds", M, alive.window_seconds),
@@ -329,6 +371,9 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
     _d("restarts", "Restarts of the process", "", M, alive.restarts),
+    _d("oom_restarts", "Restarts for want of memory", "", M, host.oom_restarts),
+    _d("planned_restarts", "Restarts by a probe or a rollout", "", M, host.planned_restarts),
+    _d("restarts_not_crashed", "Restarts that were no crash", "", M, host.restarts_not_crashed),
     _d("processes_behind", "Servers behind this address", "", M, alive.processes_behind, LOW),
     _d("uptime_seconds", "Age of the process", "seconds", M, alive.uptime_seconds),
     _d("late_ttft_breaches", "Late first tokens in the last third", "", M, alive.late_ttft_breaches, LOW),

@@ -1,0 +1,143 @@
+"""What only the host and the proxy in front show: descriptors, ports, connections, CPU by thread, what ended a container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+
+from llmvitals.gaps import GapKind
+from llmvitals.signals.context import Context
+from llmvitals.signals.derived.apart import by_label, grown, total, tracks
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.measure import track_growth
+from llmvitals.signals.reading import Reading, Standing
+
+FDS: tuple[tuple[str, str], ...] = (
+    ("llm_process_open_fds", "llm_process_max_fds"),
+    ("llm_host_open_fds", "llm_host_max_fds"),
+)
+PORTS, PORTS_USED = "llm_host_ephemeral_ports", "llm_host_ephemeral_ports_used"
+SOCKETS = "llm_host_sockets"
+CONNECTIONS, CONNECTION_LIMIT = "llm_gateway_connections", "llm_gateway_connection_limit"
+CALLS = "llm_gateway_requests_total"
+RESTARTS = "llm_host_restarts_total"
+THREAD, CPU, CPU_LIMIT = (f"llm_host_{x}_cores" for x in ("busiest_thread", "cpu", "cpu_limit"))
+THROTTLED = "llm_host_cpu_throttled_seconds_total"
+API = "api"
+
+CRASHES = ("oom", "error")
+PLANNED = ("probe", "rollout")
+
+
+def _fullest(pairs: Iterable[tuple[dict[float, float], dict[float, float]]]) -> float | None:
+    """The highest share of a limit on any page; None where no page shows both."""
+    shares = [v / limit[t] for used, limit in pairs for t, v in used.items() if limit.get(t, 0.0) > 0.0]
+    return max(shares, default=None)
+
+
+def fd_usage_ratio(c: Context) -> Reading:
+    """Highest share of its file descriptors that a process of the engine had open on any page."""
+    pairs = []
+    for used, limit in FDS:
+        limits = by_label(c, limit, "process")
+        pairs += [(pages, limits.get(process, {})) for process, pages in by_label(c, used, "process").items()]
+    found = _fullest(pairs)
+    if found is None:  # several API servers show neither, and nobody waits for that
+        return absent(GapKind.UNSUPPORTED, "neither the page nor the host shows descriptors and their limit", FDS[0][1])
+    return number(found)
+
+
+def port_usage_ratio(c: Context) -> Reading:
+    """Highest share of the host's ephemeral ports in use on any page; where only sockets are shown, those in TIME_WAIT."""
+    ports = total(c, PORTS)
+    used = total(c, PORTS_USED)
+    held = used or total(c, SOCKETS, state="time_wait")
+    found = _fullest([(held, ports)])
+    if found is None:
+        return missing(c, PORTS if not ports else PORTS_USED)
+    return number(min(1.0, found), Standing.EXACT if used else Standing.LOWER)
+
+
+def gateway_connection_ratio(c: Context) -> Reading:
+    """Highest share of its connections that a gateway had open on any page."""
+    limits = by_label(c, CONNECTION_LIMIT, "gateway")
+    found = _fullest((pages, limits.get(name, {})) for name, pages in by_label(c, CONNECTIONS, "gateway").items())
+    if found is None:
+        return missing(c, CONNECTIONS if not c.window.tracks(CONNECTIONS) else CONNECTION_LIMIT)
+    return number(found)
+
+
+def connect_errors(c: Context) -> Reading:
+    """Connections to the engine that the gateway could not make in the window."""
+    return _count(c, "llm_gateway_connect_errors_total")
+
+
+def connect_error_ratio(c: Context) -> Reading:
+    """Connections that could not be made over the calls that the gateway answered."""
+    return _of_calls(c, "llm_gateway_connect_errors_total")
+
+
+def streams_cut(c: Context) -> Reading:
+    """Streams that the proxy itself ended in the window."""
+    return _count(c, "llm_gateway_streams_cut_total")
+
+
+def streams_cut_ratio(c: Context) -> Reading:
+    """Streams that the proxy itself ended over the calls that it answered."""
+    return _of_calls(c, "llm_gateway_streams_cut_total")
+
+
+def _count(c: Context, name: str) -> Reading:
+    found = grown(c, name)
+    return missing(c, name) if found is None else number(found)
+
+
+def _of_calls(c: Context, name: str) -> Reading:
+    found, calls = grown(c, name), grown(c, CALLS)
+    if found is None or calls is None:
+        return missing(c, name if found is None else CALLS)
+    return number(found / max(found, calls)) if found + calls > 0 else no_traffic("call at the gateway")
+
+
+def api_cpu_full_ratio(c: Context) -> Reading:
+    """How much of the CPU that it can use the API process used, mean of the pages: its busiest thread over one core (it
+    hands tokens out one thing at a time), or all of it over its limit, whichever is more.
+    """
+    thread = by_label(c, THREAD, "process").get(API, {})
+    used, limit = (by_label(c, name, "process").get(API, {}) for name in (CPU, CPU_LIMIT))
+    whole = {t: v / limit[t] for t, v in used.items() if limit.get(t, 0.0) > 0.0}
+    shares = [max(thread.get(t, 0.0), whole.get(t, 0.0)) for t in thread.keys() | whole.keys()]
+    return number(min(1.0, fmean(shares))) if shares else missing(c, THREAD)
+
+
+def api_throttled_ratio(c: Context) -> Reading:
+    """Share of the time in which its CPU quota held the API process back."""
+    found = [t for t in tracks(c, THROTTLED, process=API) if len(t.times) > 1]
+    if not found:
+        return missing(c, THROTTLED)
+    return number(min(1.0, max(track_growth(t, born_after=None) / (t.times[-1] - t.times[0]) for t in found)))
+
+
+def oom_restarts(c: Context) -> Reading:
+    """Restarts of the engine's container for want of memory."""
+    return _restarts(c, ("oom",))
+
+
+def planned_restarts(c: Context) -> Reading:
+    """Restarts of the engine's container by a probe or a rollout."""
+    return _restarts(c, PLANNED)
+
+
+def restarts_not_crashed(c: Context) -> Reading:
+    """Restarts of the process, less those that the host puts down to a crash; all of them where the host says nothing."""
+    seen = float(len(c.restarts))
+    crashed = _restarts(c, CRASHES)
+    if crashed.value is None and crashed.gap is not None and crashed.gap.kind is GapKind.UNSUPPORTED:
+        return number(seen, note="what ended it is not shown")
+    return crashed if crashed.value is None else number(max(0.0, seen - crashed.value))
+
+
+def _restarts(c: Context, reasons: tuple[str, ...]) -> Reading:
+    if grown(c, RESTARTS) is None:
+        return missing(c, RESTARTS)
+    return number(sum(grown(c, RESTARTS, reason=reason) or 0.0 for reason in reasons))
