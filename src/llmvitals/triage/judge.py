@@ -60,7 +60,9 @@ def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
     """The state of one check, with the evidence of the alternative that came closest."""
     if not check.when:
         return CheckResult(check.cause, State.NOT_APPLICABLE, (), f"needs {check.needs}")
-    tried = [tuple(weigh(limit, readings, settings) for limit in conjunction) for conjunction in check.when]
+    every = [tuple(weigh(limit, readings, settings) for limit in conjunction) for conjunction in check.when]
+    # what this configuration cannot show is no alternative as long as another one can be decided
+    tried = [rows for rows in every if not any(e.gap.startswith(GapKind.UNSUPPORTED) for e in rows)] or every
     best = max(
         tried,
         key=lambda rows: (all(e.holds is True for e in rows), all(e.holds is not False for e in rows), _met(rows)),

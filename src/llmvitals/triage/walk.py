@@ -178,7 +178,7 @@ def _sentence(
 ) -> str:
     if outcome is Outcome.CAUSE and leading is not None:
         action, check = leading.action, BY_CAUSE[leading.cause]
-        change = f" Set {action.setting} to {action.value:,.0f}." if action.value is not None else ""
+        change = f" Set {action.setting} to {action.value:,.10g}." if action.value is not None else ""
         return f"{check.title}{_cited(check, readings)}.{change}"
     if outcome is Outcome.SHEDDING:
         share = with_unit(readings["rejection_ratio"].value or 0.0, "ratio")

@@ -130,6 +130,8 @@ def planned_restarts(c: Context) -> Reading:
 
 def restarts_not_crashed(c: Context) -> Reading:
     """Restarts of the process, less those that the host puts down to a crash; all of them where the host says nothing."""
+    if not any(c.pages_up):
+        return absent(GapKind.MISSING, "no page of the window could be read", "llm_target_up")
     seen = float(len(c.restarts))
     crashed = _restarts(c, CRASHES)
     if crashed.value is None and crashed.gap is not None and crashed.gap.kind is GapKind.UNSUPPORTED:
