@@ -211,7 +211,7 @@ FAMILIES: tuple[Family, ...] = (
         "llm_gateway_queue_dropped_total",
         "",
         Q,
-        "Calls that the gateway's queue gave up, by reason.",
+        "Calls that the gateway's queue gave up: full, expired, or left (their clients went away).",
         "gateway",
         "reason",
     ),
@@ -228,7 +228,13 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _g("llm_gateway_breaker_open", "", Q, "1 while the circuit breaker refuses calls.", "gateway"),
     _c("llm_gateway_exact_repeats_total", "", Q, "Calls equal to an earlier one, word for word.", "gateway"),
-    _c("llm_gateway_cache_hits_total", "", Q, "Calls answered from the response cache.", "gateway"),
+    _c(
+        "llm_gateway_cache_hits_total",
+        "",
+        Q,
+        "Calls answered from the response cache; 0 where there is none.",
+        "gateway",
+    ),
     _c("llm_gateway_prompt_tokens_total", "tokens", Q, "Prompt tokens of the calls sent on.", "gateway"),
     _c(
         "llm_gateway_shared_prefix_tokens_total",

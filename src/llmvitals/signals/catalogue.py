@@ -28,7 +28,7 @@ from llmvitals.signals.algebra import (
     ratio,
 )
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived import alive, gpu, host, kv, queue, user, work
+from llmvitals.signals.derived import alive, gateway, gpu, host, kv, queue, tenants, user, work
 from llmvitals.signals.evaluate import evaluate
 from llmvitals.signals.reading import Reading, Standing
 
@@ -359,6 +359,86 @@ SIGNALS: tuple[Signal, ...] = (
     _d("streams_cut_ratio", "Calls whose stream the proxy ended", "ratio", Q, host.streams_cut_ratio),
     _d("api_cpu_full_ratio", "CPU of the API process, of what it can use", "ratio", E, host.api_cpu_full_ratio),
     _d("api_throttled_ratio", "Time in which a quota held the API process", "ratio", E, host.api_throttled_ratio),
+    # -- the gateway: users ---------------------------------------------------------------------------------------
+    _d(
+        "call_ttft_harm_p",
+        "Chance that calls still meet the TTFT objective",
+        "probability",
+        U,
+        gateway.call_ttft_harm_p,
+    ),
+    _d("users_harm_p", "Chance that users still get what was promised", "probability", U, gateway.users_harm_p),
+    _d(
+        "small_ttft_harm_p",
+        "Chance that small prompts still meet the TTFT objective",
+        "probability",
+        U,
+        gateway.small_ttft_harm_p,
+    ),
+    _d("call_failure_ratio", "Calls that failed or were refused", "ratio", U, gateway.call_failure_ratio),
+    # -- the gateway: demand --------------------------------------------------------------------------------------
+    _d("large_call_ratio", "Calls with large prompts", "ratio", Q, gateway.large_call_ratio),
+    _d("large_token_ratio", "Prompt tokens of large prompts", "ratio", Q, gateway.large_token_ratio, LOW),
+    _d("refused_calls", "Calls refused at the gateway", "", Q, gateway.refused_calls),
+    _d("refused_call_ratio", "Share of calls refused at the gateway", "ratio", Q, gateway.refused_call_ratio),
+    _d("retry_ratio", "Calls that repeat a failed one", "ratio", Q, gateway.retry_ratio),
+    _d("first_calls_per_minute", "Calls per minute, retries left out", "1/minute", Q, gateway.first_calls_per_minute),
+    _d("breaker_open_ratio", "Pages on which the circuit breaker is open", "ratio", Q, gateway.breaker_open_ratio),
+    _d("calls_waiting_trend_z", "Trend of the gateway's queue (Mann-Kendall z)", "", Q, gateway.calls_waiting_trend_z),
+    _d(
+        "calls_waiting_growth_sigmas",
+        "Growth of the gateway's queue over chance",
+        "",
+        Q,
+        gateway.calls_waiting_growth_sigmas,
+    ),
+    _d("calls_wait_ahead_seconds", "Wait ahead in the gateway", "seconds", Q, gateway.calls_wait_ahead_seconds, SEEN),
+    _d("calls_per_user_request", "Model calls per user request", "", Q, gateway.calls_per_user_request),
+    _d("fan_out_excess", "Model calls per user request over the plan", "", Q, gateway.fan_out_excess),
+    _d("planned_calls", "Model calls planned per user request", "", Q, gateway.planned_calls),
+    _d("session_calls_peak", "Most calls of one session in a minute", "", Q, gateway.session_calls_peak),
+    _d("session_calls_excess", "Busiest session's calls over the median", "", Q, gateway.session_calls_excess),
+    _d("session_call_limit", "Calls a minute that a session needs at most", "1/minute", Q, gateway.session_call_limit),
+    _d("session_call_ratio", "Busiest session's share of the calls", "ratio", Q, gateway.session_call_ratio, SEEN),
+    _d("session_repeats_peak", "Most repeats of one tool call by a session", "", Q, gateway.session_repeats_peak),
+    _d(
+        "uncached_repeat_ratio", "Calls that repeat an earlier one, uncached", "ratio", Q, gateway.uncached_repeat_ratio
+    ),
+    _d(
+        "response_cache_hit_ratio",
+        "Repeated calls that the response cache answered",
+        "ratio",
+        Q,
+        gateway.response_cache_hit_ratio,
+    ),
+    _d("shared_prefix_ratio", "Prompt tokens that earlier prompts share", "ratio", Q, gateway.shared_prefix_ratio),
+    _d("ghost_calls", "Calls that went on without their clients", "", Q, gateway.ghost_calls, SEEN),
+    _d(
+        "ghost_call_ratio",
+        "Share of calls that went on without their clients",
+        "ratio",
+        Q,
+        gateway.ghost_call_ratio,
+        SEEN,
+    ),
+    _d("tenant_excess", "Largest tenant's tokens per weight over the others'", "", Q, tenants.tenant_excess),
+    _d("tenant_surplus_ratio", "Tokens beyond the largest tenant's weight", "ratio", Q, tenants.tenant_surplus_ratio),
+    _d("tenant_share_ratio", "Largest tenant's share of tokens", "ratio", Q, tenants.tenant_share_ratio),
+    _d(
+        "fair_tokens_per_minute",
+        "Tokens per minute by the largest tenant's weight",
+        "tokens/minute",
+        Q,
+        tenants.fair_tokens_per_minute,
+    ),
+    _d(
+        "others_queue_harm_p",
+        "Chance that other tenants' wait is within the promise",
+        "probability",
+        Q,
+        tenants.others_queue_harm_p,
+    ),
+    _d("others_refused_ratio", "Other tenants' calls that were refused", "ratio", Q, tenants.others_refused_ratio),
     # -- the target itself ----------------------------------------------------------------------------------------
     _d("pages", "Readable pages in the window", "", M, alive.pages),
     _d("window_seconds", "Time covered by readable pages", "seconds", M, alive.window_seconds),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from llmvitals.series import Track, Window
@@ -122,6 +122,18 @@ def growth(window: Window, name: str, match: Mapping[str, str] | None = None) ->
     return sum(grown for _, grown in _each(tracks, window))
 
 
+def growth_by(window: Window, name: str, label: str, match: Mapping[str, str] | None = None) -> dict[str, float] | None:
+    """By how much the counters of a name grew in the window, for each value of a label; None when the name is absent."""
+    tracks = window.tracks(name, match)
+    if not tracks:
+        return None
+    found: dict[str, float] = {}
+    for track, grown in _each(tracks, window):
+        value = track.label(label)
+        found[value] = found.get(value, 0.0) + grown
+    return found
+
+
 def _each(tracks: tuple[Track, ...], window: Window) -> Iterator[tuple[Track, float]]:
     """Every series of a family with its growth; one that comes later than the first page was born in the window.
 
@@ -134,16 +146,19 @@ def _each(tracks: tuple[Track, ...], window: Window) -> Iterator[tuple[Track, fl
         yield track, track_growth(track, born_after=first if born else None)
 
 
-def hist(window: Window, family: str) -> Hist | None:
-    """The histogram of a family's observations in the window, its buckets summed over all series.
+def hist(window: Window, family: str, keep: Callable[[Track], bool] | None = None) -> Hist | None:
+    """The histogram of a family's observations in the window, its buckets summed over all series, or those to ``keep``.
 
     None when the family is absent, or not whole: without its sum no mean could be told from 0.
     """
-    buckets, summed = window.tracks(f"{family}_bucket"), growth(window, f"{family}_sum")
-    if not buckets or summed is None:
+    buckets, totals = window.tracks(f"{family}_bucket"), window.tracks(f"{family}_sum")
+    if not buckets or not totals:
         return None
+    summed = sum(grown for track, grown in _each(totals, window) if keep is None or keep(track))
     sums: dict[float, float] = {}
     for track, grown in _each(buckets, window):
+        if keep is not None and not keep(track):
+            continue
         edge = float(track.label("le", "nan"))
         sums[edge] = sums.get(edge, 0.0) + grown
     edges = tuple(sorted(e for e in sums if math.isfinite(e)))
