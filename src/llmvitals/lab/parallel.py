@@ -69,7 +69,7 @@ def play_all(
     size = max(1, min(MOST_IN_A_CHUNK, len(jobs) // (several * CHUNKS_PER_PROCESS)))
     chunks = [jobs[at : at + size] for at in range(0, len(jobs), size)]
     # spawned, not forked: a fork copies the threads' locks (progress bar) and differs between platforms
-    pool = ProcessPoolExecutor(several, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_parent)
+    pool = ProcessPoolExecutor(several, multiprocessing.get_context("spawn"), initializer=_end_at_once)
     try:
         waiting = {pool.submit(_chunk, play, chunk, telemetry): at for at, chunk in enumerate(chunks)}
         played: dict[int, list[Played]] = {}
@@ -86,9 +86,9 @@ def play_all(
     return tuple(one for at in range(len(chunks)) for one in played[at])
 
 
-def _leave_interrupts_to_parent() -> None:
-    """Ctrl-C reaches every process of a terminal; without this each would print a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_at_once() -> None:
+    """Ctrl-C reaches every process of a terminal: these end without a traceback, and without playing their chunk out."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _here(play: Play[J], job: J, telemetry: tuple[str, ...] | None, on_played: Callable[[Played], None]) -> Played:
