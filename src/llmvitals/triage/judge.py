@@ -68,8 +68,7 @@ def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
         key=lambda rows: (all(e.holds is True for e in rows), all(e.holds is not False for e in rows), _met(rows)),
     )
     if all(e.holds is True for e in best):
-        confirming = tuple(weigh(limit, readings, settings) for limit in check.confirms)
-        return CheckResult(check.cause, State.FIRING, best + confirming, check.title)
+        return _firing(check, best, readings, settings)
     failed = [e for e in best if e.holds is False]
     if failed:
         return CheckResult(check.cause, State.CLEAR, best, "; ".join(map(_against, failed[:2])))
@@ -77,6 +76,45 @@ def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
     unsupported = any(e.gap.startswith(GapKind.UNSUPPORTED) for e in unseen)
     state = State.NOT_APPLICABLE if unsupported else State.UNKNOWN
     return CheckResult(check.cause, state, best, "; ".join(f"{e.title}: {e.gap}" for e in unseen[:2]))
+
+
+def _firing(check: Check, best: tuple[Evidence, ...], readings: Readings, settings: Settings) -> CheckResult:
+    """A check whose limits hold, with what else is known of it; unless that rules it out, or should and is missing."""
+    against = tuple(weigh(limit, readings, settings) for limit in check.unless)
+    ruled = [e for e in against if e.holds]
+    if ruled:
+        return CheckResult(check.cause, State.CLEAR, best + against, "; ".join(map(_rules_out, ruled)))
+    lost = [e for e in against if e.gap.startswith(GapKind.MISSING)]
+    if lost:
+        return CheckResult(check.cause, State.UNKNOWN, best + against, "; ".join(f"{e.title}: {e.gap}" for e in lost))
+    proving = tuple(weigh(limit, readings, settings) for limit in (check.proof.limits if check.proof else ()))
+    confirming = tuple(weigh(limit, readings, settings) for limit in check.confirms)
+    return CheckResult(
+        check.cause, State.FIRING, best + tuple(e for e in proving if e not in best) + confirming, check.title
+    )
+
+
+def _rules_out(e: Evidence) -> str:
+    return f"{e.title} is {with_unit(e.value or 0.0, e.unit)}: that rules it out"
+
+
+def proving(check: Check, result: CheckResult) -> tuple[Evidence, ...]:
+    """The rows of a firing check that stand for its proof; none where it has no proof or does not fire."""
+    if check.proof is None or result.state not in {State.FIRING, State.SHADOWED}:
+        return ()
+    wanted = {(limit.signal, limit.op) for limit in check.proof.limits}
+    return tuple(e for e in result.evidence if (e.signal, e.limit.split()[0]) in wanted)
+
+
+def proved(check: Check, result: CheckResult) -> bool:
+    """Whether another source makes a firing check certain."""
+    rows = proving(check, result)
+    return bool(rows) and all(e.holds for e in rows)
+
+
+def explained(check: Check, result: CheckResult) -> tuple[str, ...]:
+    """The causes that are only consequences of a firing check."""
+    return check.explains + (check.proof.explains if check.proof and proved(check, result) else ())
 
 
 def _met(rows: tuple[Evidence, ...]) -> float:
@@ -91,20 +129,22 @@ def confidence(check: Check, result: CheckResult) -> float:
     """The check's own confidence, moved by what confirms it: up where it holds, down where it does not or is unseen."""
     rest = result.evidence[len(result.evidence) - len(check.confirms) :] if check.confirms else ()
     moved = sum(_CONFIRMED if e.holds else _UNSEEN * -1 if e.holds is None else -_CONTRADICTED for e in rest)
-    return round(min(0.97, max(0.05, check.confidence + moved)), 2)
+    base = check.proof.confidence if check.proof and proved(check, result) else check.confidence
+    return round(min(0.97, max(0.05, base + moved)), 2)
 
 
 def finding(check: Check, result: CheckResult, readings: Readings, settings: Settings, *, note: str = "") -> Finding:
     """A firing check as a finding: confidence, evidence, and the action with its computed number."""
     remedy = check.remedy
     value = remedy.value(readings, settings) if remedy.value else None
+    known = check.proof.note if check.proof and proved(check, result) else check.note
     return Finding(
         check.cause,
         confidence(check, result),
         result.evidence,
         Action(remedy.text, remedy.setting, value),
         f"runbooks/{check.cause}.md",
-        " ".join(x for x in (note, check.note) if x),
+        " ".join(x for x in (note, known) if x),
     )
 
 

@@ -36,6 +36,20 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What another source shows that turns a suspicion into a certainty. ``limits``: all must hold beside the check's own.
+
+    Proved, the check has this ``confidence`` and ``note``, may lead even where it otherwise would not, and ``explains``
+    these causes besides its own.
+    """
+
+    limits: tuple[Limit, ...]
+    confidence: float
+    explains: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One cause of the catalogue.
 
@@ -44,7 +58,9 @@ class Check:
     confidence. ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause.
     ``hazard``: it leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it
     needs no least number of pages. ``outcome``: what the verdict is called when it holds. ``needs``: for causes that
-    no engine page shows, what would. ``source``: the section of the source documents.
+    no engine page shows, what would. ``source``: the section of the source documents. ``proof``: what another source
+    adds to make it certain. ``unless``: limits on another source's signals, any of which rules it out; a source that is
+    not there rules nothing out.
     """
 
     cause: str
@@ -62,6 +78,8 @@ class Check:
     even_idle: bool = False
     at_once: bool = False
     outcome: Outcome = Outcome.CAUSE
+    proof: Proof | None = None
+    unless: tuple[Limit, ...] = ()
     note: str = ""
     needs: str = ""
     needs_series: str = ""

@@ -17,7 +17,7 @@ from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
-from llmvitals.triage.judge import blind_spots, finding, judge, weigh
+from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
@@ -79,17 +79,18 @@ def _harm_unknown(readings: Readings) -> bool:
 def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, str]) -> Verdict:
     results = {check.cause: judge(check, readings, settings) for check in CHECKS}
     firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
-    shadowed = {cause for check in firing for cause in check.explains}
+    away = {check.cause: explained(check, results[check.cause]) for check in firing}
+    shadowed = {cause for causes in away.values() for cause in causes}
     # a check that is itself explained away explains nothing
-    shadowed = {c for check in firing if check.cause not in shadowed for c in check.explains}
+    shadowed = {c for check in firing if check.cause not in shadowed for c in away[check.cause]}
     for check in firing:
         if check.cause in shadowed:
-            by = next(o.cause for o in firing if check.cause in o.explains and o.cause not in shadowed)
+            by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
             results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
     findings = tuple(
         finding(check, results[check.cause], readings, settings) for check in firing if check.cause not in shadowed
     )
-    outcome, leading = _outcome(findings, readings, settings)
+    outcome, leading = _outcome(findings, results, readings, settings)
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
     if doubt:
         outcome, leading = Outcome.UNDETERMINED, None
@@ -112,7 +113,9 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     )
 
 
-def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settings) -> tuple[Outcome, Finding | None]:
+def _outcome(
+    findings: tuple[Finding, ...], results: dict[str, CheckResult], readings: Readings, settings: Settings
+) -> tuple[Outcome, Finding | None]:
     named = [(BY_CAUSE[f.cause], f) for f in findings]
     for check, found in named:
         if check.at_once:
@@ -125,7 +128,8 @@ def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settin
     for check, found in named:
         if check.outcome is not Outcome.CAUSE:
             return check.outcome, None
-        if check.leads and not _mentioned_only(check, readings, settings):
+        may_lead = check.leads or proved(check, results[check.cause])
+        if may_lead and not _mentioned_only(check, readings, settings):
             return Outcome.CAUSE, found
     if readings["activity"].value is None or _hurt(readings, settings) or _harm_unknown(readings):
         return Outcome.UNDETERMINED, None
@@ -133,15 +137,17 @@ def _outcome(findings: tuple[Finding, ...], readings: Readings, settings: Settin
 
 
 def _doubt(leading: Finding, results: dict[str, CheckResult], readings: Readings, settings: Settings) -> str:
-    """Why a finding must not lead: an earlier check would take its place if a family were not missing from the page.
+    """Why a finding must not lead: a check before it, or one that explains it, would take its place if a family were not
+    missing from the page.
 
     What hurts nobody stands by itself, unless that check would explain it. Step 0 asks whether numbers are there at all,
     and is not doubted for want of them.
     """
-    earlier = CHECKS[: [check.cause for check in CHECKS].index(leading.cause)]
+    place = [check.cause for check in CHECKS].index(leading.cause)
+    before = tuple(c for i, c in enumerate(CHECKS) if i < place or leading.cause in _may_explain(c))
     unhurt = not _hurt(readings, settings) and not _harm_unknown(readings)
-    for check, why in _open(earlier, results, readings, settings):
-        if BY_CAUSE[leading.cause].step == 0 or (unhurt and leading.cause not in check.explains):
+    for check, why in _open(before, results, readings, settings):
+        if BY_CAUSE[leading.cause].step == 0 or (unhurt and leading.cause not in _may_explain(check)):
             continue
         return f"Undetermined: {leading.cause} shows, but {check.cause} cannot be ruled out: {why}."
     return ""
@@ -157,15 +163,26 @@ def _open(
     blind = _harm_unknown(readings)
     for check in checks:
         found = results[check.cause]
-        may_lead = check.leads or check.outcome is not Outcome.CAUSE
+        may_lead = check.leads or check.outcome is not Outcome.CAUSE or check.proof is not None
         gaps = [e.gap for e in found.evidence if e.holds is None and e.gap.startswith(GapKind.MISSING)]
         if (
-            found.state is State.UNKNOWN
+            (found.state is State.UNKNOWN or _unproved(check, found))
             and may_lead
             and gaps
             and (blind or not _mentioned_only(check, readings, settings))
         ):
             yield check, gaps[0].removeprefix(f"{GapKind.MISSING}: ")
+
+
+def _may_explain(check: Check) -> tuple[str, ...]:
+    """The causes that a check explains where it holds, or would explain if it were proved."""
+    return check.explains + (check.proof.explains if check.proof else ())
+
+
+def _unproved(check: Check, found: CheckResult) -> bool:
+    """Whether a check fires whose proof is undecided: proved, it could lead, or explain what leads now."""
+    rows = proving(check, found) if found.state is State.FIRING else ()
+    return bool(rows) and not proved(check, found) and all(e.holds is not False for e in rows)
 
 
 def _mentioned_only(check: Check, readings: Readings, settings: Settings) -> bool:
@@ -181,7 +198,8 @@ def _sentence(
         change = f" Set {action.setting} to {action.value:,.10g}." if action.value is not None else ""
         return f"{check.title}{_cited(check, readings)}.{change}"
     if outcome is Outcome.SHEDDING:
-        share = with_unit(readings["rejection_ratio"].value or 0.0, "ratio")
+        told = (readings[name].value or 0.0 for name in ("rejection_ratio", "refused_call_ratio"))
+        share = with_unit(max(told), "ratio")
         return f"Load is refused ({share} of the offered requests); what is admitted is served and the queue stays bounded."
     if outcome is Outcome.HEALTHY:
         also = f" Worth a look: {', '.join(f.cause for f in contributing)}." if contributing else ""
