@@ -51,7 +51,7 @@ def _several(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
 
 
 @click.command(name="score")
-@click.argument("recordings", nargs=-1, metavar="RECORDING...", type=click.Path(path_type=Path))
+@click.argument("recordings", nargs=-1, metavar="[RECORDING...]", type=click.Path(path_type=Path))
 @click.option("--seed", type=click.IntRange(min=0), default=SEED, show_default=True, help="Draws the scenarios.")
 @click.option("--causes", "wanted", type=causes, metavar="a,b", help="Only these causes and their look-alikes.")
 @click.option(
