@@ -7,6 +7,8 @@ check.
 
 from __future__ import annotations
 
+import math
+
 from llmvitals.settings import Settings
 from llmvitals.triage.model import Check, Limit, Number, Readings, Remedy
 from llmvitals.triage.verdict import Outcome
@@ -27,6 +29,19 @@ HURT: tuple[Limit, ...] = (ANY_HARM, STALLING)
 """Any of these, and somebody is hurt: by what the engine measured, or by a front end that stalls before it measures."""
 
 GPU_IDLE = Limit("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active")
+
+API_FULL = Limit("api_cpu_full_ratio", ">=", 0.95)  # a process at one core (catalogue)
+
+# Kernels are resident, yet neither memory nor tensor pipes work: they wait. Decoding moves memory for most of its time and
+# prefill computes for most of its, so with both this low about half of the time goes elsewhere.
+GPU_WAITS: tuple[Limit, ...] = (
+    Limit("gpus_per_rank", ">", 1),
+    Limit("gpu_sm_active_mean_ratio", ">=", "thresholds.gpu_active"),
+    Limit("gpu_dram_active_mean_ratio", "<", 0.4),
+    Limit("gpu_tensor_active_mean_ratio", "<", 0.3),
+)
+VRAM_SHORT = Limit("gpu_memory_free_low_ratio", "<", "thresholds.vram_margin")
+NEIGHBOUR = Limit("gpu_memory_other_ratio", ">=", "thresholds.vram_margin")  # it holds all that should be left free
 
 
 def _signal(name: str, factor: float = 1.0) -> Number:
@@ -65,6 +80,15 @@ def _model_len(readings: Readings, _: Settings) -> float | None:
     return None if used is None else float(-(-int(used * 1.5) // 1024) * 1024)
 
 
+def _less_memory(readings: Readings, settings: Settings) -> float | None:
+    """The setting less what is short of the margin, at least one point less, in whole percent."""
+    now, free = readings["memory_utilization_setting"].value, readings["gpu_memory_free_low_ratio"].value
+    if now is None or free is None:
+        return None
+    short = max(0.01, settings.thresholds.vram_margin - free)
+    return max(0.01, math.floor(round((now - short) * 100, 6)) / 100)
+
+
 CHECKS: tuple[Check, ...] = (
     # -- 0: can the numbers be trusted, is it serving --------------------------------------------------------------
     Check(
@@ -95,6 +119,81 @@ CHECKS: tuple[Check, ...] = (
         hazard=True,
         even_idle=True,
         at_once=True,
+    ),
+    # -- 7 and 1 first in rank: a broken or crowded card explains whatever the engine shows ---------------------------
+    Check(
+        "hardware-event",
+        7,
+        "A GPU reports errors, or its clocks are held down",
+        "backpressure article, bottleneck 20",
+        Remedy("Cordon and drain the node; errors need a reset or another card, low clocks cooling or power.", "node"),
+        when=(
+            (Limit("gpu_xid_errors", ">=", 1),),
+            (Limit("gpu_ecc_errors", ">=", 1),),
+            (Limit("gpu_remap_pending", ">=", 1),),
+            # heat and hardware hold clocks down only when something is wrong
+            (ANY_HARM, Limit("gpu_throttle_ratio", ">=", 0.1), Limit("gpu_clock_ratio", "<", 0.9)),
+            # the power limit also does so under dense arithmetic, which is how a card works; not when tensor pipes rest
+            (
+                ANY_HARM,
+                Limit("gpu_power_cap_ratio", ">=", 0.5),
+                Limit("gpu_clock_ratio", "<", 0.85),
+                Limit("gpu_tensor_active_mean_ratio", "<", 0.5),
+            ),
+            # dense arithmetic at a card's own power limit keeps more than this of its highest clock
+            (ANY_HARM, Limit("gpu_clock_ratio", "<", 0.6)),
+        ),
+        cites=(
+            "gpu_xid_errors",
+            "gpu_ecc_errors",
+            "gpu_remap_pending",
+            "gpu_throttle_ratio",
+            "gpu_power_cap_ratio",
+            "gpu_clock_ratio",
+        ),
+        explains=(
+            "not-serving",
+            "rollout-and-probes",
+            "cold-start",
+            "interconnect-bound",
+            "batch-too-large",
+            "batch-too-small",
+            "prefill-bound",
+            "prefill-decode-interference",
+            "head-of-line-blocking",
+            "kv-cache-saturation",
+            "unbounded-queue",
+            "prefix-cache-miss",
+            "prefix-caching-off",
+        ),
+        confidence=0.85,
+        hazard=True,
+        even_idle=True,
+    ),
+    Check(
+        "vram-headroom",
+        1,
+        "No room beside the KV pool",
+        "backpressure article, bottleneck 3",
+        Remedy(
+            "Lower gpu_memory_utilization, or move what else runs on the card; for PyTorch services expandable_segments; "
+            "enforce_eager as the last resort.",
+            "--gpu-memory-utilization",
+            _less_memory,
+        ),
+        when=(
+            # little room alone is by design: the engine reserves the card at its start
+            (VRAM_SHORT, Limit("oom_restarts", ">=", 1)),
+            (VRAM_SHORT, NEIGHBOUR, Limit("restarts", ">=", 1)),
+            (VRAM_SHORT, NEIGHBOUR, ANY_HARM, KV_FREE),
+        ),
+        confirms=(NEIGHBOUR,),
+        cites=("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts"),
+        explains=("not-serving", "rollout-and-probes", "cold-start", "telemetry-broken"),
+        confidence=0.85,
+        note="A scrape misses short peaks of memory: the number is a first step.",
+        hazard=True,
+        even_idle=True,
     ),
     Check(
         "overloaded-and-shedding",
@@ -147,15 +246,48 @@ CHECKS: tuple[Check, ...] = (
             "the longest generation.",
             "terminationGracePeriodSeconds",
         ),
-        cites=("restarts", "failed_scrape_ratio"),
+        cites=("restarts", "planned_restarts", "failed_scrape_ratio"),
         when=(
-            (Limit("restarts", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
-            (Limit("restarts", ">=", 1), ANY_HARM),
+            (Limit("planned_restarts", ">=", 1),),
+            (Limit("restarts_not_crashed", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
+            (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
         ),
-        confidence=0.6,
+        confirms=(Limit("planned_restarts", ">=", 1),),
+        confidence=0.65,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
         hazard=True,
         even_idle=True,
+    ),
+    # -- 4: the link between GPUs: slow steps look like a batch or prompts that are too large ----------------------
+    Check(
+        "interconnect-bound",
+        4,
+        "GPUs wait for each other: tensor parallelism over a slow link",
+        "backpressure article, bottleneck 7",
+        Remedy(
+            "Replicas instead of tensor parallelism if the model fits one GPU; else keep it inside NVLink, and the "
+            "smallest that fits.",
+            "--tensor-parallel-size",
+        ),
+        when=(
+            # half of the time at the four fifths of a link that collectives reach
+            (ANY_HARM, *GPU_WAITS, Limit("gpu_link_use_ratio", ">=", 0.4)),
+            (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
+        ),
+        confirms=(Limit("gpu_link_use_ratio", ">=", 0.4),),
+        cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
+        explains=(
+            "batch-too-large",
+            "batch-too-small",
+            "prefill-bound",
+            "prefill-decode-interference",
+            "head-of-line-blocking",
+            "kv-cache-saturation",
+            "unbounded-queue",
+            "prefix-cache-miss",
+            "prefix-caching-off",
+        ),
+        confidence=0.8,
     ),
     # -- 5: waits that are not for capacity -------------------------------------------------------------------------
     Check(
@@ -347,8 +479,43 @@ CHECKS: tuple[Check, ...] = (
                 Limit("preemptions_per_minute", "<=", "thresholds.preemptions_per_minute"),
             ),
         ),
+        confirms=(Limit("gpu_dram_active_mean_ratio", ">=", 0.7),),  # busy decoding keeps memory that active
         explains=("prefill-decode-interference",),
         confidence=0.75,
+    ),
+    # -- 4: connections: what cannot come in or stay open --------------------------------------------------------------
+    Check(
+        "connection-exhaustion",
+        4,
+        "Descriptors, ports or connections run out, or a proxy cuts streams",
+        "backpressure article, bottleneck 15",
+        Remedy(
+            "Keep connections to the engine alive (HTTP/2, upstream keep-alive), buffering off, timeouts above the longest "
+            "generation, and raise the limit that is near.",
+            "ulimit -n",
+        ),
+        when=(
+            (Limit("fd_usage_ratio", ">=", "thresholds.resource_limit"),),
+            (Limit("port_usage_ratio", ">=", "thresholds.resource_limit"),),
+            (Limit("gateway_connection_ratio", ">=", "thresholds.resource_limit"),),
+            # the engine answers every scrape, so it is not that it is down; a share that breaks the objective
+            (
+                Limit("connect_errors", ">=", 5),
+                Limit("connect_error_ratio", ">=", 0.05),
+                Limit("failed_scrape_ratio", "<=", 0.0),
+                Limit("restarts", "<=", 0),
+            ),
+            (
+                Limit("streams_cut", ">=", 5),
+                Limit("streams_cut_ratio", ">=", 0.05),
+                Limit("failed_scrape_ratio", "<=", 0.0),
+                Limit("restarts", "<=", 0),
+            ),
+        ),
+        cites=("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
+        explains=("api-server-bound", "ghost-compute"),
+        confidence=0.8,
+        hazard=True,
     ),
     # -- 5: the API process -----------------------------------------------------------------------------------------
     Check(
@@ -376,8 +543,23 @@ CHECKS: tuple[Check, ...] = (
             ),
             # it stalls before it measures: the engine saw nothing wrong
             (NOT_QUEUED, STALLING, Limit("harm_p", ">=", "thresholds.harm_p")),
+            # seen at work: one thread at one core, or all of it at its limit, while the GPU has little to do
+            (
+                ANY_HARM,
+                NOT_QUEUED,
+                API_FULL,
+                GPU_IDLE,
+                Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
+            ),
+            (
+                ANY_HARM,
+                NOT_QUEUED,
+                Limit("api_throttled_ratio", ">=", 0.25),
+                GPU_IDLE,
+                Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
+            ),
         ),
-        confirms=(GPU_IDLE,),
+        confirms=(GPU_IDLE, API_FULL),
         explains=("prefill-decode-interference", "batch-too-large", "prefix-cache-miss", "prefix-caching-off"),
         confidence=0.75,
     ),
@@ -600,15 +782,6 @@ CHECKS: tuple[Check, ...] = (
     ),
     # -- causes that no engine page shows ---------------------------------------------------------------------------
     Check(
-        "vram-headroom",
-        1,
-        "No room beside the KV pool",
-        "backpressure article, bottleneck 3",
-        Remedy("Lower gpu_memory_utilization.", "--gpu-memory-utilization"),
-        needs="framebuffer and out-of-memory events of the GPU; not judged yet where they are shown",
-        needs_series="llm_gpu_memory_free_bytes",
-    ),
-    Check(
         "uncached-repeats",
         3,
         "The same question is computed again",
@@ -616,24 +789,6 @@ CHECKS: tuple[Check, ...] = (
         Remedy("Put an exact cache in front.", "response cache"),
         needs="repeats and cache hits at the gateway",
         needs_series="llm_gateway_*",
-    ),
-    Check(
-        "interconnect-bound",
-        4,
-        "Tensor parallelism over a slow link",
-        "backpressure article, bottleneck 7",
-        Remedy("Replicas instead of tensor parallelism, or keep it inside NVLink.", "--tensor-parallel-size"),
-        needs="tensor and DRAM activity and link traffic of each GPU; not judged yet where they are shown",
-        needs_series="llm_gpu_tensor_active_ratio",
-    ),
-    Check(
-        "connection-exhaustion",
-        4,
-        "Sockets, descriptors or ports run out",
-        "backpressure article, bottleneck 15",
-        Remedy("Keep-alive upstream, HTTP/2, higher ulimit.", "ulimit -n"),
-        needs="sockets by state on the host and upstream errors of the proxy",
-        needs_series="llm_host_*",
     ),
     Check(
         "noisy-tenant",
@@ -670,15 +825,6 @@ CHECKS: tuple[Check, ...] = (
         Remedy("Limits on iterations, tokens, repeats and depth.", "session limits"),
         needs="calls and tokens by session at the gateway",
         needs_series="llm_gateway_*",
-    ),
-    Check(
-        "hardware-event",
-        7,
-        "XID, ECC, throttling, MIG or a bad link",
-        "backpressure article, bottleneck 20",
-        Remedy("Cordon and drain the node.", "node"),
-        needs="XID, ECC and throttle reasons of the GPU; not judged yet where they are shown",
-        needs_series="llm_gpu_*",
     ),
 )
 
