@@ -77,6 +77,7 @@ FAMILIES: tuple[Family, ...] = (
     _h("llm_request_tpot_seconds", "seconds", U, "Mean time per output token of a finished request, after the first."),
     _h("llm_request_e2e_seconds", "seconds", U, "Arrival to last token of a finished request."),
     _c("llm_requests_finished_total", "", U, "Finished sequences by the engine's own reason.", "reason"),
+    _c("llm_requests_aborted_total", "", U, "Requests given up while they waited or ran, as the engine counts them."),
     _c("llm_requests_corrupted_total", "", U, "Requests whose output held NaN logits."),
     _c("llm_http_requests_total", "", U, "HTTP requests answered by the API server.", "status", "handler"),
     # -- queue and admission --------------------------------------------------------------------------------------
@@ -261,6 +262,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
     _g("llm_target_status", "", M, "HTTP status of the target's answer; 0 when there was none."),
+    _g("llm_target_gauge_age_seconds", "seconds", M, "How old the target's gauges may be while nothing runs."),
     _g("llm_target_info", "", M, "1; the labels say which engine and version range the page speaks.", "version"),
     _g("llm_family_gap", "", M, "1 for each family the target cannot give, and why.", "family", "gap", "reason"),
 )

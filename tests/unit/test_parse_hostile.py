@@ -49,7 +49,7 @@ def gaps(snapshot: Snapshot, family: str) -> list[tuple[str, str]]:
         (page(b"Service is healthy"), PageError, "no metric"),
         (page(b"# just a comment\n"), PageError, "no metric"),
         (page(b"node_load1 0.5\n"), PageError, "node exporter"),
-        (page(b"sglang:num_running_reqs 1\n"), PageError, "SGLang"),
+        (page(b"tgi_queue_size 1\n"), PageError, "Text Generation Inference"),
         (page(b"my_metric 1\n"), PageError, "no engine"),
         (page(gzip.compress(GOOD)[:-9]), PageError, "cut short"),
         (page(None, 401), UnreachableError, "401"),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from llmvitals.schema import FAMILIES, Origin, origin_of
-from llmvitals.telemetry.engines import passthrough, vllm
+from llmvitals.telemetry.engines import passthrough, sglang, vllm
 from llmvitals.telemetry.engines.support import engine_map
 from llmvitals.telemetry.gpu import dcgm
 from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Support
 
-ADAPTERS: tuple[Adapter, ...] = (passthrough.ADAPTER, vllm.ADAPTER, dcgm.ADAPTER)
+ADAPTERS: tuple[Adapter, ...] = (passthrough.ADAPTER, vllm.ADAPTER, sglang.ADAPTER, dcgm.ADAPTER)
 """In the order in which a page is held against them."""
 
 # Pages that are recognised only to say what they are.
 FOREIGN: tuple[tuple[bytes, str], ...] = (
-    (b"sglang:", "SGLang"),
-    (b"sglang_", "SGLang"),
     (b"tgi_", "Text Generation Inference"),
     (b"trtllm_", "TensorRT-LLM"),
     (b"nv_inference_", "Triton"),
@@ -47,6 +45,7 @@ def engines() -> tuple[EngineMap, ...]:
     own = [family for family in FAMILIES if origin_of(family.name) is Origin.ENGINE]
     return (
         engine_map(vllm.ADAPTER, versions="0.4-0.33", derived=vllm.DERIVED, families=own),
+        engine_map(sglang.ADAPTER, versions="0.3-0.5", derived=sglang.DERIVED, families=own, cannot=sglang.CANNOT),
         engine_map(dcgm.ADAPTER, versions="3.x-4.8", derived=(), families=gpu),
     )
 

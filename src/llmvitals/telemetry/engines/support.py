@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from llmvitals.schema import Family
 from llmvitals.telemetry.engines.versions import version
 from llmvitals.telemetry.mapping import Adapter, Derived, EngineMap, How, Row, Support
 
 
-def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], families: Iterable[Family]) -> EngineMap:
-    """How pages of this kind give each of the ``families``."""
+def engine_map(
+    adapter: Adapter,
+    *,
+    versions: str,
+    derived: Iterable[Derived],
+    families: Iterable[Family],
+    cannot: Mapping[str, str] | None = None,
+) -> EngineMap:
+    """How pages of this kind give each of the ``families``; ``cannot`` says why some of them cannot be given."""
     by_family = {d.family: d for d in derived}
     support = []
     for family in families:
@@ -21,7 +28,8 @@ def engine_map(adapter: Adapter, *, versions: str, derived: Iterable[Derived], f
             found = by_family[family.name]
             support.append(Support(family.name, How.DERIVED, found.source, found.versions, found.how))
         else:
-            support.append(Support(family.name, How.UNSUPPORTED, note=f"{adapter.title} shows nothing that says it"))
+            why = (cannot or {}).get(family.name, f"{adapter.title} shows nothing that says it")
+            support.append(Support(family.name, How.UNSUPPORTED, note=why))
     return EngineMap(adapter.kind, adapter.title, versions, tuple(support))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmvitals.gaps import GapKind
-from llmvitals.telemetry.engines.versions import Fingerprint, Span, Version, candidates, spell, version
+from llmvitals.telemetry.engines.placing import Sighting, absence, place, sightings
+from llmvitals.telemetry.engines.versions import Version, spell, version
 from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters
 from llmvitals.telemetry.engines.vllm_rows import ROWS
 from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
@@ -50,68 +50,28 @@ def _derive(parts: Parts) -> None:
     prefix_counters(parts)
 
 
-def _spans(generation: str, *, rust: bool) -> list[tuple[Row, Span, Span | None]]:
-    """Each row with the releases that can show it and those that cannot but show it."""
-    found = []
-    for row in ROWS:
-        text = row.v0 if generation == "V0" else row.v1
-        if not text or (rust and row.python_only):
-            continue
-        can = Span(text)
-        must = None if row.needs else Span(text)
-        if must is not None and row.hidden:
-            before = [r for r in RELEASES if must.first <= r < version(row.hidden)]
-            must = Span(f"{_dots(before[0])}..{_dots(before[-1])}") if before else None
-        found.append((row, can, must))
-    return found
-
-
-def _dots(release: Version) -> str:
-    return ".".join(str(part) for part in release)
+def _table(generation: str, *, rust: bool) -> tuple[Sighting, ...]:
+    rows = [row for row in ROWS if not (rust and row.python_only)]
+    return sightings(
+        rows, RELEASES, lambda row: row.v0 if generation == "V0" else row.v1, optional=lambda row: bool(row.needs)
+    )
 
 
 def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
     """The release range, and the families that it or its configuration cannot give."""
     generation = "V1" if marks & _V1_MARKS else "V0"
     rust = generation == "V1" and _EOF in marks and "vllm:cache_config_info" not in marks
-    spans = _spans(generation, rust=rust)
-    prints = [Fingerprint(plain_name(row.source), can, must) for row, can, must in spans]
-    releases = tuple(r for r in RELEASES if r >= _RUST_SINCE) if rust else RELEASES
-    found = candidates(releases, prints, marks)
-    front = " (Rust front end)" if rust else ""
-    name = spell(found, RELEASES[-1])
+    table = _table(generation, rust=rust)
+    found = place(table, tuple(r for r in RELEASES if r >= _RUST_SINCE) if rust else RELEASES, marks)
+    name = spell(found, RELEASES[-1]) + (" (Rust front end)" if rust else "")
+    silent = not rust and "process_start_time_seconds" not in marks
     gaps = []
     for family in dict.fromkeys(row.family for row in ROWS if row.family):
-        gap = _gap(family, marks, spans, found, f"vLLM {name}{front}", rust=rust)
-        if gap is not None:
-            gaps.append(gap)
-    return f"{name}{front}", tuple(gaps)
-
-
-def _gap(
-    family: str,
-    marks: frozenset[str],
-    spans: list[tuple[Row, Span, Span | None]],
-    found: tuple[Version, ...],
-    who: str,
-    *,
-    rust: bool,
-) -> FamilyGap | None:
-    rows = [row for row in ROWS if row.family == family]
-    if any(plain_name(row.source) in marks for row in rows):
-        return None
-    possible = [(row, must) for row, can, must in spans if row.family == family and any(can.holds(r) for r in found)]
-    if not possible:
-        when = ", ".join(dict.fromkeys(_when(row) for row in rows))
-        return FamilyGap(family, GapKind.UNSUPPORTED, f"{who} does not show it ({when})")
-    if not rust and "process_start_time_seconds" not in marks and any(row.late for row in rows):
-        return FamilyGap(family, GapKind.NO_TRAFFIC, _LATE)
-    needs = next((row.needs for row, must in possible if must is None and row.needs), "")
-    if needs:
-        return FamilyGap(family, GapKind.UNSUPPORTED, f"it shows only with {needs}")
-    if all(must is None or not all(must.holds(r) for r in found) for _, must in possible):
-        return FamilyGap(family, GapKind.UNSUPPORTED, f"not every release of {who} shows it, and this one does not")
-    return FamilyGap(family, GapKind.MISSING, "it should be on the page and is not")
+        rows = [row for row in ROWS if row.family == family]
+        if not any(plain_name(row.source) in marks for row in rows):
+            unborn = _LATE if silent and any(row.late for row in rows) else ""
+            gaps.append(absence(family, rows, table, found, f"vLLM {name}", _when, unborn))
+    return name, tuple(gaps)
 
 
 _LATE = "with several API servers, or none, it is not shown before the first request"

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from llmvitals.gaps import GapKind
 from llmvitals.telemetry.mapping import Derived, FamilyGap, Parts
 
-
 _CACHE = "vllm:cache_config_info"
 _LORA = "vllm:lora_requests_info"
 
