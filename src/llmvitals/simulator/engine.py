@@ -107,6 +107,7 @@ class Engine:
         if sequence is None:
             return
         sequence.gone = True
+        call.tokens = sequence.generated
         if sequence in self.state.waiting:
             self.state.waiting.remove(sequence)
             self.state.pool.release(sequence.blocks)
@@ -114,6 +115,8 @@ class Engine:
     def kill(self) -> None:
         """The process ends: nothing goes on."""
         self.alive = False
+        for sequence in self._of.values():
+            sequence.call.tokens = sequence.generated
         self._of.clear()
 
     def _ready(self, sequence: Sequence) -> None:

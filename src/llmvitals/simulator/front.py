@@ -11,7 +11,7 @@ from typing import Protocol
 
 from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.engine import Engine
-from llmvitals.simulator.setup import Front
+from llmvitals.simulator.setup import Front, Host
 from llmvitals.simulator.workload import Call
 
 REQUEST_BYTES, TOKEN_BYTES = 200, 4
@@ -29,22 +29,45 @@ class Caller(Protocol):
 
 
 class ApiServer:
-    """``caller``: where answers go; ``engine`` is set once it exists. ``failing(moment)``: every answer is a 500."""
+    """``caller``: where answers go; ``engine`` is set once it exists. ``failing(moment)``: every answer is a 500.
 
-    def __init__(self, config: Front, clock: Clock, *, failing: Callable[[float], bool] = lambda moment: False) -> None:
+    ``host``: how many descriptors the process may hold; each answered request leaves ``fd_leak`` of them open.
+    """
+
+    def __init__(
+        self,
+        config: Front,
+        clock: Clock,
+        *,
+        host: Host | None = None,
+        fd_leak: float = 0.0,
+        failing: Callable[[float], bool] = lambda moment: False,
+    ) -> None:
         self.config = config
         self.clock = clock
+        self.host = host or Host()
         self.caller: Caller
         self.engine: Engine
         self.up = True
         self.calls: dict[int, Call] = {}  # those that it holds, by identity
+        self._fd_leak = fd_leak
+        self._leaked = 0.0
         self._busy = 0.0  # when all work that it has taken on will be done
         self._failing = failing
 
+    @property
+    def open_fds(self) -> int:
+        """Descriptors that the process holds: its own, one a connection, and those that it never closed."""
+        return min(self.host.max_fds, self.host.fds_before + len(self.calls) + int(self._leaked))
+
     # -- from the caller ------------------------------------------------------------------------------------------
+    def accepts(self) -> bool:
+        """Whether a new connection can be made: somebody listens, and has a descriptor for it."""
+        return self.up and self.open_fds < self.host.max_fds
+
     def receive(self, call: Call) -> None:
         """A request reaches the socket."""
-        if not self.up:
+        if not self.accepts():
             self.clock.at(self.clock.now, lambda: self.caller.ended(call, self.clock.now, "error"))
             return
         self.calls[id(call)] = call
@@ -73,7 +96,7 @@ class ApiServer:
 
     def reset(self) -> None:
         """A new process answers."""
-        self.up, self._busy = True, self.clock.now
+        self.up, self._busy, self._leaked = True, self.clock.now, 0.0
 
     def page_delay(self) -> float:
         """How long a metrics page asked for now takes (seconds)."""
@@ -124,6 +147,7 @@ class ApiServer:
 
     def _answered(self, call: Call, status: str) -> None:
         self.calls.pop(id(call), None)
+        self._leaked += self._fd_leak
         counters = self.engine.counters
         counters.http[status] += 1
         if status == "2xx":

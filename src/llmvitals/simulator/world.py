@@ -22,8 +22,19 @@ class World:
         self.started = -setup.uptime
         self.restarts: list[Restart] = []
         faults = setup.faults
-        self.front = ApiServer(setup.front, self.clock, failing=lambda t: _within(faults.failing, t) > t)
-        self.gateway = GatewayServer(setup.gateway, self.clock, self.front) if setup.gateway else None
+        self.front = ApiServer(
+            setup.front,
+            self.clock,
+            host=setup.host,
+            fd_leak=faults.fd_leak,
+            failing=lambda t: _within(faults.failing, t) > t,
+        )
+        self.gateway: GatewayServer | None = None
+        if setup.gateway is not None:
+            streams = setup.workload.streams
+            self.gateway = GatewayServer(
+                setup.gateway, self.clock, self.front, streams, foreign_ports=faults.foreign_ports
+            )
         door = self.gateway or self.front
         self.clients = Clients(self.clock, setup.workload, door)
         self.front.caller = self.clients
