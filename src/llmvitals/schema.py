@@ -212,7 +212,7 @@ FAMILIES: tuple[Family, ...] = (
         "llm_gateway_queue_dropped_total",
         "",
         Q,
-        "Calls that the gateway's queue gave up: full, expired, or left (their clients went away).",
+        "Calls that the gateway's queue gave up: full, ttl, or left (their clients went away).",
         "gateway",
         "reason",
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from llmvitals.settings import Settings
-from llmvitals.triage.model import Check, Limit, Number, Readings, Remedy
+from llmvitals.triage.model import Check, Limit, Number, Proof, Readings, Remedy
 from llmvitals.triage.verdict import Outcome
 
 # -- conditions used by several checks -------------------------------------------------------------------------------
@@ -25,8 +25,48 @@ FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
 
 STALLING = Limit("stalled_front_ratio", ">=", 0.15)
 
-HURT: tuple[Limit, ...] = (ANY_HARM, STALLING)
-"""Any of these, and somebody is hurt: by what the engine measured, or by a front end that stalls before it measures."""
+HURT: tuple[Limit, ...] = (ANY_HARM, STALLING, Limit("call_ttft_harm_p", "<", "thresholds.harm_p"))
+"""Any of these, and somebody is hurt: by what the engine measured, by a front end that stalls before it measures, or by
+what a gateway saw, whose queue lies before the engine's clock.
+"""
+
+# Equal tenants of some twenty calls a minute, of lengths that vary 1.5 times their mean, differ by less than a factor of 2
+# by chance. And where a quota would free less than a fifth of the load, it is not what is missing.
+NOISY: tuple[Limit, ...] = (Limit("tenant_excess", ">=", 3), Limit("tenant_surplus_ratio", ">=", 0.2))
+
+RETRIED = Limit(
+    "retry_ratio", ">=", 0.2
+)  # twice the retry budget that sites keep (10 %: Google SRE, "Handling Overload")
+
+# Ten times the median session is beyond what eager users differ by; the same tool call with the same arguments is stopped
+# at its third time by an agent's own guard (the article), so at ten there is none, and a tool polled every few seconds
+# belongs here too.
+RUNAWAY: tuple[Limit, ...] = (Limit("session_calls_excess", ">=", 10), Limit("session_repeats_peak", ">=", 10))
+
+# Saved by a cache, less than about a third of calls or prompt tokens brings a saturated server no rest: at two thirds of
+# its load the mean wait is two service times (M/M/1).
+SHARED = Limit("shared_prefix_ratio", ">=", 0.3)
+NOTHING_SHARED = Limit("shared_prefix_ratio", "<", 0.1)  # no cache could reach the hit ratio that is missed
+
+# Small prompts suffer, the large ones are fewer than they, and yet bring most of what there is to prefill: alone, the small
+# ones would be served. Where all are large, or the small ones are the load, this is plain overload.
+SMALL_BEHIND_LARGE: tuple[Limit, ...] = (
+    Limit("small_ttft_harm_p", "<", "thresholds.harm_p"),
+    Limit("large_call_ratio", "<", 0.5),
+    Limit("large_token_ratio", ">=", 0.5),
+)
+
+# Every fifth call worked on for nobody: what is freed by stopping them is more than a quota would have to free.
+GHOSTS: tuple[Limit, ...] = (Limit("ghost_calls", ">=", 10), Limit("ghost_call_ratio", ">=", 0.2))
+
+LOAD: tuple[str, ...] = (
+    "kv-cache-saturation",
+    "batch-too-small",
+    "batch-too-large",
+    "prefill-bound",
+    "prefill-decode-interference",
+)
+"""Causes that load brings about: less of it, and they are gone."""
 
 GPU_IDLE = Limit("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active")
 
@@ -114,6 +154,7 @@ CHECKS: tuple[Check, ...] = (
             "api-server-bound",
             "cold-start",
             "prefill-decode-interference",
+            "retry-storm",
         ),
         confidence=0.9,
         hazard=True,
@@ -165,6 +206,7 @@ CHECKS: tuple[Check, ...] = (
             "unbounded-queue",
             "prefix-cache-miss",
             "prefix-caching-off",
+            "retry-storm",
         ),
         confidence=0.85,
         hazard=True,
@@ -207,6 +249,14 @@ CHECKS: tuple[Check, ...] = (
                 Limit("rejection_ratio", ">=", 0.05),
                 Limit("waiting_trend_z", "<", 3),
             ),
+            # at the gateway: both queues bounded, and what is let in gets what was promised
+            (
+                Limit("refused_calls", ">=", 10),
+                Limit("refused_call_ratio", ">=", 0.05),
+                Limit("waiting_trend_z", "<", 3),
+                Limit("calls_waiting_trend_z", "<", 3),
+                Limit("users_harm_p", ">=", "thresholds.harm_p"),
+            ),
         ),
         leads=False,
         outcome=Outcome.SHEDDING,
@@ -233,7 +283,14 @@ CHECKS: tuple[Check, ...] = (
                 Limit("waiting_last", "<=", 0),
             ),
         ),
-        explains=("api-server-bound", "ghost-compute", "prefill-bound", "kv-cache-saturation", "batch-too-small"),
+        explains=(
+            "api-server-bound",
+            "ghost-compute",
+            "prefill-bound",
+            "kv-cache-saturation",
+            "batch-too-small",
+            "retry-storm",
+        ),
         confidence=0.75,
     ),
     Check(
@@ -253,6 +310,7 @@ CHECKS: tuple[Check, ...] = (
             (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
         ),
         confirms=(Limit("planned_restarts", ">=", 1),),
+        explains=("retry-storm",),
         confidence=0.65,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
         hazard=True,
@@ -322,6 +380,109 @@ CHECKS: tuple[Check, ...] = (
         explains=("prefill-bound", "unbounded-queue", "batch-too-small", "head-of-line-blocking", "prefix-cache-miss"),
         confidence=0.7,
         note="Deferred requests also wait for adapters or for KV from elsewhere; neither shows here.",
+    ),
+    # -- 6: demand, as a gateway shows it: the change is a quota, a budget or a cache, and what load brings about follows
+    Check(
+        "retry-storm",
+        6,
+        "Clients multiply failed work: retries are a large share of the calls",
+        "backpressure article, bottleneck 9",
+        Remedy(
+            "Full jitter, deadlines passed on, a circuit breaker, and a retry budget of 10 % of the calls.",
+            "retry budget (retries per minute)",
+            _signal("first_calls_per_minute", 0.1),
+        ),
+        cites=("retry_ratio", "call_failure_ratio", "breaker_open_ratio"),
+        when=(
+            (RETRIED, Limit("call_failure_ratio", ">=", "thresholds.error_ratio")),
+            # an open breaker is the gateway's own verdict on the errors
+            (RETRIED, Limit("breaker_open_ratio", ">", 0.0)),
+        ),
+        explains=(
+            *LOAD,
+            "overloaded-and-shedding",
+            "unbounded-queue",
+            "head-of-line-blocking",
+            "ghost-compute",  # clients that time out leave, and call again
+            "uncached-repeats",
+        ),
+        confidence=0.85,
+        note="What failed first may be over by now: a storm keeps itself up.",
+        hazard=True,  # failed calls are harm, whatever the latency of the others
+    ),
+    Check(
+        "runaway-agent",
+        6,
+        "One session loops: the same tool call again and again",
+        "backpressure article, bottleneck 14",
+        Remedy(
+            "Stop that session; limits on iterations, tokens, repeats and depth for all.",
+            "calls per session and minute",
+            _signal("session_call_limit"),
+        ),
+        cites=("session_calls_peak", "session_calls_excess", "session_repeats_peak"),
+        when=(
+            # an agent carries its transcript along: a twentieth of the calls is well above a twentieth of the tokens
+            (*RUNAWAY, Limit("session_call_ratio", ">=", 0.05)),
+            # where users are hurt, a small loop is not why; where they are not, it is still a cost
+            (*RUNAWAY, Limit("users_harm_p", ">=", "thresholds.harm_p")),
+        ),
+        explains=(*LOAD, "unbounded-queue", "fan-out", "noisy-tenant", "uncached-repeats"),
+        confidence=0.85,
+        hazard=True,
+    ),
+    Check(
+        "noisy-tenant",
+        6,
+        "One tenant takes the token budget, and others pay",
+        "backpressure article, bottleneck 6",
+        Remedy(
+            "A token quota for that tenant, a cap on its concurrent sequences, weighted fair queueing for all.",
+            "TPM quota",
+            _signal("fair_tokens_per_minute"),
+        ),
+        cites=("tenant_share_ratio", "tenant_excess"),
+        when=(
+            (*NOISY, Limit("others_queue_harm_p", "<", "thresholds.harm_p")),
+            (*NOISY, Limit("users_harm_p", "<", "thresholds.harm_p")),
+            # the queue is bounded, and the others are turned away instead
+            (*NOISY, Limit("others_refused_ratio", ">=", 0.05)),
+        ),
+        explains=(*LOAD, "overloaded-and-shedding", "unbounded-queue"),
+        confidence=0.85,
+        note="Tenants without a weight count as equal.",
+        hazard=True,  # every alternative holds somebody who is hurt
+    ),
+    Check(
+        "fan-out",
+        6,
+        "One user request makes more model calls than planned",
+        "backpressure article, bottleneck 13",
+        Remedy(
+            "Plan in calls and tokens; embedding and reranking off this GPU, or inside its budget.",
+            "model calls per user request",
+            _signal("planned_calls"),
+        ),
+        cites=("calls_per_user_request", "fan_out_excess"),
+        # capacity is planned to be used at about 65 %: from 1.6 times the planned calls on it is used up
+        when=((Limit("fan_out_excess", ">=", 1.6),),),
+        explains=LOAD,
+        confidence=0.8,
+    ),
+    Check(
+        "uncached-repeats",
+        3,
+        "The same question is computed again and again",
+        "backpressure article, bottleneck 12",
+        Remedy(
+            "An exact cache in front, then a semantic one with a calibrated threshold; small models for routine questions.",
+            "response cache",
+        ),
+        cites=("uncached_repeat_ratio", "response_cache_hit_ratio"),
+        when=((Limit("uncached_repeat_ratio", ">=", 0.3),),),
+        explains=LOAD,
+        confidence=0.75,
+        note="Answers that are personal or bound to time must not be cached, even where the question is the same.",
     ),
     # -- 1: memory pressure -----------------------------------------------------------------------------------------
     Check(
@@ -513,7 +674,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         cites=("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
-        explains=("api-server-bound", "ghost-compute"),
+        explains=("api-server-bound", "ghost-compute", "retry-storm"),
         confidence=0.8,
         hazard=True,
     ),
@@ -595,6 +756,8 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         explains=("prefix-cache-miss", "prefill-decode-interference", "prefill-bound"),
+        proof=Proof((SHARED,), 0.9, note="The gateway shows that prompts share text."),
+        unless=(NOTHING_SHARED,),
         confidence=0.7,
         note="Whether prompts share a beginning is not on the page: it helps only if they do.",
     ),
@@ -624,7 +787,22 @@ CHECKS: tuple[Check, ...] = (
                 Limit("prefix_turnover_seconds", "<=", 10),
                 Limit("kv_capacity_tokens", ">", 0),
             ),
+            # the gateway sees that prompts share text: their lengths need say nothing, and a queue rules nothing out
+            (
+                ANY_HARM,
+                KV_FREE,
+                Limit("prefix_hit_ratio", "<", 0.1),
+                Limit("prompt_share_ratio", ">=", 0.5),
+                SHARED,
+            ),
         ),
+        proof=Proof(
+            (SHARED,),
+            0.85,
+            explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
+            note="The gateway shows that prompts share text which the cache does not hit.",
+        ),
+        unless=(NOTHING_SHARED,),
         confirms=(Limit("prefix_hit_before_ratio", ">=", 0.1),),
         confidence=0.45,
         note="A suspicion: whether the prompts share anything is on no engine page; hashes at the gateway would show it.",
@@ -687,9 +865,19 @@ CHECKS: tuple[Check, ...] = (
         2,
         "Large requests hold small ones up (likely)",
         "backpressure article, bottleneck 5",
-        Remedy("Pools by prompt size (split near 1,024 tokens), or aging.", "routing"),
-        cites=("prompt_p95_tokens",),
-        when=((TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_spread", ">=", 8), Limit("prompt_p95_tokens", ">=", 1000)),),
+        Remedy("Pools by prompt size, or aging.", "split between pools (prompt tokens)", lambda _r, _s: 1024.0),
+        cites=("prompt_p95_tokens", "large_call_ratio", "large_token_ratio"),
+        when=(
+            (*SMALL_BEHIND_LARGE, KV_FREE, Limit("prompt_share_ratio", ">=", 0.5)),
+            (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_spread", ">=", 8), Limit("prompt_p95_tokens", ">=", 1000)),
+        ),
+        proof=Proof(
+            SMALL_BEHIND_LARGE,
+            0.8,
+            explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
+            note="The gateway shows late first tokens of small prompts.",
+        ),
+        unless=(Limit("small_ttft_harm_p", ">=", "thresholds.harm_p"),),
         leads=False,
         confidence=0.35,
         note="Needs latency per class of request to be proved: a gateway's or the spans'.",
@@ -705,7 +893,7 @@ CHECKS: tuple[Check, ...] = (
             "--max-num-queued-reqs",
             _ceiling,
         ),
-        cites=("waiting_last", "wait_ahead_seconds"),
+        cites=("waiting_last", "wait_ahead_seconds", "calls_wait_ahead_seconds"),
         when=(
             (
                 Limit("waiting_trend_z", ">=", 3),
@@ -716,6 +904,12 @@ CHECKS: tuple[Check, ...] = (
                 Limit("waiting_trend_z", ">=", 3),
                 Limit("waiting_growth_sigmas", ">=", 3),
                 Limit("queue_age_seconds", ">", "slo.ttft_seconds"),
+            ),
+            # the gateway holds the queue back, so the engine looks well
+            (
+                Limit("calls_waiting_trend_z", ">=", 3),
+                Limit("calls_waiting_growth_sigmas", ">=", 3),
+                Limit("calls_wait_ahead_seconds", ">", "slo.ttft_seconds"),
             ),
         ),
         confidence=0.7,
@@ -730,13 +924,20 @@ CHECKS: tuple[Check, ...] = (
             "Find who disconnects and when: client timeout above the longest answer, cancellation passed on by every proxy.",
             "client timeout",
         ),
-        cites=("aborted_requests", "wasted_decode_ratio"),
+        cites=("aborted_requests", "wasted_decode_ratio", "ghost_calls"),
         when=(
             (
                 Limit("aborted_requests", ">=", 10),
                 Limit("aborted_ratio", ">=", 0.3),
                 Limit("wasted_decode_ratio", ">=", 0.5),
             ),
+            GHOSTS,
+        ),
+        proof=Proof(
+            GHOSTS,
+            0.9,
+            explains=(*LOAD, "unbounded-queue"),
+            note="Clients left the gateway, and the engine was never told.",
         ),
         confidence=0.8,
         hazard=True,
@@ -781,51 +982,6 @@ CHECKS: tuple[Check, ...] = (
         even_idle=True,
     ),
     # -- causes that no engine page shows ---------------------------------------------------------------------------
-    Check(
-        "uncached-repeats",
-        3,
-        "The same question is computed again",
-        "backpressure article, bottleneck 12",
-        Remedy("Put an exact cache in front.", "response cache"),
-        needs="repeats and cache hits at the gateway",
-        needs_series="llm_gateway_*",
-    ),
-    Check(
-        "noisy-tenant",
-        6,
-        "One tenant takes the token budget",
-        "backpressure article, bottleneck 6",
-        Remedy("Token quota per tenant, weighted fair queueing.", "TPM quota"),
-        needs="tokens by tenant at the gateway",
-        needs_series="llm_gateway_*",
-    ),
-    Check(
-        "retry-storm",
-        6,
-        "Clients multiply failed work",
-        "backpressure article, bottleneck 9",
-        Remedy("Full jitter, a retry budget of 10 %, deadlines passed on.", "retry policy"),
-        needs="retries and statuses at the gateway",
-        needs_series="llm_gateway_*",
-    ),
-    Check(
-        "fan-out",
-        6,
-        "One user request makes many model calls",
-        "backpressure article, bottleneck 13",
-        Remedy("Plan in calls and tokens.", "budget"),
-        needs="model calls per user request at the gateway",
-        needs_series="llm_gateway_*",
-    ),
-    Check(
-        "runaway-agent",
-        6,
-        "One session loops",
-        "backpressure article, bottleneck 14",
-        Remedy("Limits on iterations, tokens, repeats and depth.", "session limits"),
-        needs="calls and tokens by session at the gateway",
-        needs_series="llm_gateway_*",
-    ),
 )
 
 BY_CAUSE: dict[str, Check] = {check.cause: check for check in CHECKS}
