@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from llmvitals.series import Window
 from support.made import Server, healthy, run, without
-
-PAGES = 14  # intervals of 5 s: 70 s
+from support.situation import PAGES, Situation
+from support.situations_hardware import HARDWARE, WELL_HARDWARE, api_process
+from support.situations_hardware import restarted as ended
 
 
 # -- 0: is it serving -------------------------------------------------------------------------------------------------
@@ -501,15 +501,6 @@ def high_load_and_well() -> Window:
     return run(PAGES, each, server)
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A cause, the windows that show it, and those that look like it and must not be called so."""
-
-    cause: str
-    shown: Mapping[str, Callable[[], Window]]
-    alike: Mapping[str, Callable[[], Window]]
-
-
 SITUATIONS: tuple[Situation, ...] = (
     Situation(
         "not-serving",
@@ -534,8 +525,17 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation(
         "rollout-and-probes",
-        {"restarted": restarted, "restarted between two scrapes": restarted_and_slow},
-        {"restarted before the window": restarted_before_the_window, "one refused scrape": one_refused_scrape},
+        {
+            "restarted": restarted,
+            "restarted between two scrapes": restarted_and_slow,
+            "rolled out": lambda: ended("rollout", free=0.2),
+            "a probe killed it": lambda: ended("probe", free=0.2, failed=False),
+        },
+        {
+            "restarted before the window": restarted_before_the_window,
+            "one refused scrape": one_refused_scrape,
+            "crashed": lambda: ended("error", free=0.2),
+        },
     ),
     Situation(
         "adapter-slots",
@@ -608,11 +608,15 @@ SITUATIONS: tuple[Situation, ...] = (
             "slow pages": lambda: api_server(ttft=3.0, front=1.5),
             "residual of the target's size": lambda: api_server(front=2.5, took=0.05, ttft=2.9),
             "stalls before it measures": lambda: api_server(front=0.05, took=1.2, ttft=0.1),
+            "a thread at one core": api_process,
+            "held by its quota": lambda: api_process(thread=0.5, held=0.5),
         },
         {
             "the engine's own queue": lambda: api_server(waiting=6, ttft=4.0),
             "one slow page": one_slow_page,
             "idle": idle,
+            "a busy thread and a busy GPU": lambda: api_process(sm=0.9),
+            "room on the CPU": lambda: api_process(thread=0.3),
         },
     ),
     Situation(
@@ -693,6 +697,7 @@ SITUATIONS: tuple[Situation, ...] = (
         },
         {"one refused scrape": one_refused_scrape, "idle": idle},
     ),
+    *HARDWARE,
 )
 
 WELL: Mapping[str, Callable[[], Window]] = {
@@ -708,5 +713,6 @@ WELL: Mapping[str, Callable[[], Window]] = {
     "long requests under way": long_requests_still_running,
     "evicted prefixes": lambda: evicted(ttft=0.3),
     "slow KV transfers": lambda: kv_transfer(ttft=0.2),
+    **WELL_HARDWARE,
 }
 """Windows in which nobody is hurt."""

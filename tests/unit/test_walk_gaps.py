@@ -34,13 +34,12 @@ MADE: dict[str, Callable[[], Window]] = {
 TARGET = ("llm_target_", "llm_family_")
 UNREAD = {
     "llm_request_max_generation_tokens", "llm_request_computed_prompt_tokens", "llm_request_preemptions",
-    "llm_prompt_tokens_by_source_total", "llm_prompt_tokens_cached_total", "llm_gpu_memory_utilization_setting",
+    "llm_prompt_tokens_by_source_total", "llm_prompt_tokens_cached_total",
     "llm_external_prefix_cache_hit_tokens_total", "llm_external_prefix_cache_query_tokens_total",
     "llm_multimodal_cache_hits_total", "llm_multimodal_cache_queries_total", "llm_engine_asleep",
     "llm_estimated_flops_total", "llm_estimated_read_bytes_total", "llm_estimated_write_bytes_total",
-    "llm_process_max_fds", "llm_process_resident_bytes",
+    "llm_process_resident_bytes",
     "llm_kv_block_tokens",  # follows from the pool's tokens and blocks
-    "llm_process_open_fds",  # asked only where the page stands still
 }  # fmt: skip
 """What no signal of such a page reads."""
 SLOW_OR_SICK = (
