@@ -42,8 +42,10 @@ class Stream:
     """One kind of traffic from ``start`` to ``end`` (seconds of simulated time).
 
     ``rate``: arrivals of user requests per second; gaps have the coefficient of variation ``burstiness`` (1: Poisson) and
-    the rate swings by ``swing`` (0-1) around its mean with ``period``. ``clients``: closed-loop clients, the first
-    requests spread evenly over ``ramp`` seconds, each waiting ``think`` seconds between requests.
+    the rate swings by ``swing`` (0-1) around its mean with ``period``, as a sine that is ``phase`` seconds old at time 0.
+    ``clients``: closed-loop clients, the first requests spread evenly over ``ramp`` seconds, each waiting ``think`` seconds
+    on average between requests (coefficient of variation ``think_spread``; 0 and 0: an agent that calls again as soon as
+    it is answered), and no less than ``backoff`` after one that failed for good.
 
     ``prefix_tokens`` of each prompt are one of ``prefixes`` shared texts; ``id_first``: something that varies stands
     before them, so that no block of them is ever the same. ``max_tokens`` None: the client sets none, so the model's limit
@@ -51,9 +53,12 @@ class Stream:
     (0: none), each of ``schema_seconds`` to compile.
 
     ``timeout``: seconds after which a client gives up; it tries again up to ``retries`` times, ``backoff`` x 2^n seconds
-    later (drawn between 0 and that with ``jitter``). ``leaves``: share of clients that go away halfway through.
-    ``fan_out``: model calls per user request. ``sessions``: how many sessions the requests belong to (0: one each);
-    ``loops``: each call is the same tool call again. ``repeats``: share of calls that repeat an earlier one word for word.
+    later (drawn between 0 and that with ``jitter``: AWS' full jitter), while all retries of the stream stay under
+    ``retry_budget`` of its first attempts (inf: no budget). ``leaves``: share of clients that go away halfway through.
+    ``patience``: seconds that a client waits for its first token on average before it goes away for good (exponential, as
+    in Palm's and Erlang's A model). ``fan_out``: model calls per user request, all at once, on average (at least one).
+    ``sessions``: how many sessions the requests belong to (0: one each); a closed-loop client stays in one. ``loops``: each
+    call is the same tool call again. ``repeats``: share of calls that repeat an earlier one word for word.
     """
 
     name: str = "default"
@@ -63,9 +68,11 @@ class Stream:
     burstiness: float = 1.0
     swing: float = 0.0
     period: float = DAY
+    phase: float = 0.0
     clients: int = 0
     ramp: float = 0.0
     think: float = 0.0
+    think_spread: float = 0.0
     prompt: Lengths = Lengths(128)
     output: Lengths = Lengths(64)
     max_tokens: int | None = None
@@ -81,7 +88,9 @@ class Stream:
     retries: int = 0
     backoff: float = 1.0
     jitter: bool = True
+    retry_budget: float = math.inf
     leaves: float = 0.0
+    patience: float = math.inf
     fan_out: float = 1.0
     sessions: int = 0
     loops: bool = False
