@@ -1,0 +1,297 @@
+"""Plays scenarios: two deployments in simulated time, their pages read as any target's, and what the triage says of them.
+
+What clients saw decides whether a scenario counts; the pages decide what the triage can say. They meet in the score.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from llmvitals.lab.base import WARM, Base
+from llmvitals.lab.draw import Draw
+from llmvitals.lab.result import LEVELS, Heard, Kind, Played, level_of, sources_of
+from llmvitals.lab.scenario import Facts, Pair, Scenario
+from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
+from llmvitals.schema import Origin, origin_of
+from llmvitals.series import Snapshot, Window
+from llmvitals.settings import Settings
+from llmvitals.signals.window import scopes
+from llmvitals.simulator.live import Live
+from llmvitals.simulator.world import World
+from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.triage.verdict import Outcome, Verdict
+from llmvitals.triage.walk import diagnose
+
+ORIGIN = 1_800_000_000.0
+"""Unix time of simulated time 0."""
+
+INSTANCE = "replica-0"
+
+SCRAPE_TIMEOUT = 5.0
+"""Seconds after which a scrape gives up."""
+
+MET, BROKEN = 0.05, 0.10
+"""Shares of broken promises: up to MET the SLO (95 % of requests) is met; from BROKEN on, twice its budget, a scenario
+counts as showing harm. What lies between shows nothing, and does not count.
+"""
+
+FEWEST_CALLS = 20
+"""Calls below which shares say nothing: a scenario with fewer counts only where it needs no harm."""
+
+PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 6, 10, 8
+"""Plays of each row at size 1."""
+
+ATTEMPTS = 4
+"""Draws of one play until the fault shows and its absence does not; the last one is kept, and said not to count."""
+
+_SHARES = {
+    Kind.FAULT: PER_CAUSE,
+    Kind.COMPOUND: PER_COMPOUND,
+    Kind.LOOKALIKE: PER_LOOKALIKE,
+    Kind.HEALTHY: PER_HEALTHY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One play: a row of the table, a seed, a severity."""
+
+    scenario: str
+    seed: int
+    number: int
+    severity: str = ""
+
+
+def plan(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) -> tuple[Job, ...]:
+    """The plays of a score: every row, each severity in turn; only rows that inject or mimic ``causes`` where given."""
+    jobs: list[Job] = []
+    for row in SCENARIOS:
+        if causes is not None and not {*row.causes, row.mimics} & set(causes):
+            continue
+        times = max(1, round(_SHARES[row.kind] * size))
+        graded = row.kind in (Kind.FAULT, Kind.COMPOUND)
+        jobs.extend(
+            Job(row.name, seed, i, row.severities[i % len(row.severities)] if graded else "clear") for i in range(times)
+        )
+    return tuple(jobs)
+
+
+def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
+    """Play one job. Pure: the same job gives the same result."""
+    row = BY_NAME[job.scenario]
+    for attempt in range(ATTEMPTS):
+        draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
+        dialect = draw.one([d for d in row.dialects if d!="sglang"] or ["vllm"])
+        pair = row.draw(draw)
+        shown = _Run(pair.bad, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}")
+        why = _why_not(row, pair, shown)
+        if not why or attempt == ATTEMPTS - 1:
+            break
+    levels = LEVELS if telemetry is None else (level_of(telemetry),)
+    verdicts = tuple((level, _heard(diagnose(shown.window(shown.last, level), SETTINGS))) for level in levels)
+    return Played(
+        scenario=row.name,
+        kind=row.kind,
+        causes=row.causes,
+        mimics=row.mimics,
+        severity=job.severity if row.kind in (Kind.FAULT, Kind.COMPOUND) else "",
+        engine=dialect,
+        interval=pair.bad.times.interval,
+        seed=job.seed,
+        shown_by=row.shown_by,
+        verdicts=verdicts,
+        delay=_delay(row, shown, levels[-1]) if row.causes and not why else None,
+        valid=not why,
+        why=why,
+    )
+
+
+SETTINGS = Settings()
+"""The triage as it comes: nobody tunes thresholds for the lab."""
+
+
+def _heard(verdict: Verdict) -> Heard:
+    leading = verdict.leading
+    contributing = tuple(f.cause for f in verdict.contributing)
+    if leading is not None:
+        return Heard(str(verdict.outcome), leading.cause, leading.confidence, contributing)
+    if verdict.outcome is Outcome.SHEDDING:
+        return Heard(str(verdict.outcome), "overloaded-and-shedding", 0.9, contributing)
+    return Heard(str(verdict.outcome), "", 0.0, contributing)
+
+
+class _Run:
+    """One deployment, watched from its first page to the end of the scenario."""
+
+    def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str) -> None:
+        times = base.times
+        self.base, self.row = base, row
+        self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
+        self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
+        first = times.interval if row.young else WARM
+        end = times.end + (times.window + times.interval + 20.0 if row.after else 0.0)
+        self.onset = 0.0 if row.young else times.onset
+        self.last = min(end, times.window) if row.young else end
+        self.snapshots: list[Snapshot] = []
+        marks = iter(sorted((max(0.0, self.last - times.window), self.last)))
+        self._facts: list[_Count] = []
+        rng = random.Random(seed)
+        reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
+        gpus = Ingest(instance="gpus", kind="dcgm")
+        mark = next(marks)
+        moment = first
+        while moment <= self.last + 1e-9:
+            if mark is not None and mark <= moment:
+                self._facts.append(_count(self.live.world, mark))
+                mark = next(marks, math.inf)
+            self.snapshots.append(self._look(moment, pair, rng, reader, gpus))
+            moment += times.interval
+        self.live.advance(ORIGIN + self.last)
+        while len(self._facts) < 2:
+            self._facts.append(_count(self.live.world, self.last))
+        self.facts = _facts(self._facts[0], self._facts[1], self.live.world, self.last - times.window, self.last)
+
+    def _look(self, moment: float, pair: Pair, rng: random.Random, reader: Ingest, gpus: Ingest) -> Snapshot:
+        t = ORIGIN + moment
+        answer = self.live.answer_at(t)
+        page = (answer.took, answer.status, answer.body)
+        if page[0] >= SCRAPE_TIMEOUT:
+            page = (SCRAPE_TIMEOUT, 0, b"")
+        if pair.spoil is not None and moment >= pair.spoil.start:
+            page = pair.spoil.change(page, t, rng)
+        took, status, body = page
+        raw = RawPage(t, took, status, body, "" if status else "connection refused")
+        seen = reader.snapshot(raw)
+        cards = gpus.snapshot(RawPage(t, 0.01, 200, self.live.gpu_page_at(t), ""))
+        joined = join_gpus(seen, cards, (), **self.labels)
+        extra = {
+            **self.live.gpu_extra_at(t, self.labels),
+            **self.live.host_at(t, self.labels),
+            **self.live.gateway_at(t, self.labels),
+        }
+        return replace(joined, samples={**joined.samples, **extra})
+
+    def window(self, until: float, level: str, *, start: float | None = None) -> Window:
+        """The trailing window at a moment, with the telemetry of a level."""
+        since = max(until - self.base.times.window, 0.0) if start is None else start
+        origins = {Origin(name) for name in sources_of(level)} | {Origin.TARGET}
+        kept = [
+            replace(s, samples={k: v for k, v in s.samples.items() if origin_of(k.name) in origins})
+            for s in self.snapshots
+            if since - 1e-6 <= s.t - ORIGIN <= until + 1e-6
+        ]
+        ((_, window),) = scopes(kept).items()
+        return window
+
+    def moments(self) -> Iterator[float]:
+        """Simulated moments of the pages after the onset, while the fault lasts."""
+        for snapshot in self.snapshots:
+            if self.onset < snapshot.t - ORIGIN <= self.last + 1e-6:
+                yield snapshot.t - ORIGIN
+
+
+def _right(row: Scenario, heard: Heard) -> bool:
+    return heard.leading in row.causes
+
+
+def _delay(row: Scenario, run: _Run, level: str) -> float | None:
+    """Scrape intervals from the onset to the first verdict that names an injected cause."""
+    for moment in run.moments():
+        if _right(row, _heard(diagnose(run.window(moment, level), SETTINGS))):
+            return (moment - run.onset) / run.base.times.interval
+    return None
+
+
+# -- truth ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Counters of a world at one moment."""
+
+    preemptions: int
+    finished: int
+    down: int
+
+
+def _count(world: World, moment: float) -> _Count:
+    counters = world.engine.counters
+    return _Count(counters.preemptions, sum(counters.finished.values()), len(world.restarts))
+
+
+def _facts(before: _Count, after: _Count, world: World, start: float, end: float) -> Facts:
+    """What clients saw between two moments, and what the engine did.
+
+    A call belongs to the stretch in which its fate was decided: when its first token came too late or not, when it ended.
+    """
+    slo, faults = SETTINGS.slo, world.setup.faults
+    calls = late = slow = failed = left = unbounded = loops = 0
+    for answer in world.clients.log:
+        due = min(answer.sent + slo.ttft_seconds, answer.first if answer.first is not None else answer.ended)
+        if not start <= max(due, min(answer.ended, due)) <= end:
+            continue
+        calls += 1
+        late += answer.first is None or answer.first - answer.sent > slo.ttft_seconds
+        slow += answer.tpot is not None and answer.tpot > slo.tpot_seconds
+        broken = answer.outcome not in ("ok", "left", "too long")
+        failed += broken and answer.first is not None and answer.first - answer.sent <= slo.ttft_seconds
+        left += answer.outcome in ("left", "timeout")
+        stream = world.setup.workload.streams[answer.request.stream]
+        unbounded += answer.request.max_tokens is None
+        loops += stream.loops
+    for call in world.clients.open.values():
+        if start <= call.sent + slo.ttft_seconds <= end and (
+            call.first is None or call.first - call.sent > slo.ttft_seconds
+        ):
+            calls += 1
+            late += 1
+        unbounded += call.request.max_tokens is None
+    events = sum(start <= t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid)))
+    return Facts(
+        calls,
+        late,
+        slow,
+        failed,
+        left,
+        after.preemptions - before.preemptions,
+        after.finished - before.finished,
+        unbounded,
+        (end - start) / 60,
+        after.down - before.down,
+        events,
+        loops,
+    )
+
+
+def _why_not(row: Scenario, pair: Pair, run: _Run) -> str:
+    """Why a play does not count as showing its cause; empty where it does."""
+    bad = run.facts
+    if row.kind is Kind.HEALTHY:
+        return "" if bad.bad <= MET else f"it is not healthy: {bad.bad:.0%} of {bad.calls} calls broke a promise"
+    if row.kind is Kind.LOOKALIKE:
+        return ""
+    if row.hazard is not None:
+        if not row.hazard(bad):
+            return "the hazard does not show"
+    elif bad.calls < FEWEST_CALLS or bad.bad < BROKEN:
+        return f"nobody is hurt: {bad.bad:.0%} of {bad.calls} calls broke a promise"
+    if pair.good is pair.bad:
+        return ""
+    good = _without(row, pair)
+    if row.hazard is not None and row.hazard(good):
+        return "the hazard is there without the fault"
+    if row.hazard is None and good.bad > MET:
+        return f"without the fault {good.bad:.0%} of {good.calls} calls broke a promise"
+    return ""
+
+
+def _without(row: Scenario, pair: Pair) -> Facts:
+    """The same draw without the fault: only its clients and counters are looked at."""
+    times, world = pair.good.times, World(pair.good.setup)
+    last = times.window if row.young else times.end
+    world.advance(max(0.0, last - times.window))
+    before = _count(world, last - times.window)
+    world.advance(last)
+    return _facts(before, _count(world, last), world, last - times.window, last)

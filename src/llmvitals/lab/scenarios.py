@@ -1,0 +1,150 @@
+"""The table of scenarios: every cause of the catalogue with what shows it, what must not be called by its name, what is
+healthy, and what is two things at once.
+"""
+
+from __future__ import annotations
+
+from llmvitals.lab import compounds, faults, mimics
+from llmvitals.lab.result import Kind
+from llmvitals.lab.scenario import Facts, Scenario
+
+V1 = ("vllm",)
+VLLM = ("vllm", "vllm-v0")
+ENGINE = frozenset({"engine"})
+GPU = frozenset({"engine", "gpu"})
+HOST = frozenset({"engine", "host"})
+GATEWAY = frozenset({"engine", "gateway"})
+
+
+def _thrash(f: Facts) -> bool:
+    return f.preemptions > 5 * f.minutes
+
+
+def _wasted(f: Facts) -> bool:
+    return f.left > 0.2 * f.calls
+
+
+def _open_ended(f: Facts) -> bool:
+    return f.unbounded >= 3
+
+
+def _restarted(f: Facts) -> bool:
+    return f.down > 0
+
+
+def _broke(f: Facts) -> bool:
+    return f.events > 0
+
+
+def _loops(f: Facts) -> bool:
+    return f.loops > 10 * f.minutes
+
+
+def _always(f: Facts) -> bool:
+    return True
+
+
+F, C, L, H = Kind.FAULT, Kind.COMPOUND, Kind.LOOKALIKE, Kind.HEALTHY
+
+SCENARIOS: tuple[Scenario, ...] = (
+    # -- causes ---------------------------------------------------------------------------------------------------
+    Scenario("kv-cache-saturation", F, faults.kv_saturation, ("kv-cache-saturation",)),
+    Scenario("preemption-thrash", F, faults.preemption_thrash, ("preemption-thrash",), hazard=_thrash),
+    Scenario("preemption-mode", F, faults.preemption_mode, ("preemption-mode",)),
+    Scenario("vram-headroom", F, faults.vram_headroom, ("vram-headroom",), shown_by=GPU | HOST, hazard=_restarted),
+    Scenario("block-fragmentation", F, faults.block_fragmentation, ("block-fragmentation",), dialects=V1),
+    Scenario(
+        "context-imbalance", C, faults.context_imbalance, ("context-imbalance", "kv-cache-saturation"), dialects=V1
+    ),
+    Scenario("batch-too-small", F, faults.batch_too_small, ("batch-too-small",)),
+    Scenario("batch-too-large", F, faults.batch_too_large, ("batch-too-large",)),
+    Scenario("prefill-decode-interference", F, faults.interference, ("prefill-decode-interference",)),
+    Scenario("head-of-line-blocking", F, faults.head_of_line, ("head-of-line-blocking",), shown_by=GATEWAY),
+    Scenario("prefill-bound", F, faults.prefill_bound, ("prefill-bound",)),
+    Scenario("draft-rejected", F, faults.draft_rejected, ("draft-rejected",), dialects=V1),
+    Scenario("unbounded-output", F, faults.unbounded_output, ("unbounded-output",), hazard=_open_ended, dialects=VLLM),
+    Scenario("prefix-cache-miss", F, faults.prefix_cache_miss, ("prefix-cache-miss",), shown_by=GATEWAY),
+    Scenario("prefix-caching-off", F, faults.prefix_caching_off, ("prefix-caching-off",), dialects=V1),
+    Scenario("uncached-repeats", F, faults.uncached_repeats, ("uncached-repeats",), shown_by=GATEWAY),
+    Scenario("interconnect-bound", F, faults.interconnect, ("interconnect-bound",), shown_by=GPU),
+    Scenario(
+        "connection-exhaustion", F, faults.connection_exhaustion, ("connection-exhaustion",), shown_by=HOST | GATEWAY
+    ),
+    Scenario("kv-transfer-bound", F, faults.kv_transfer, ("kv-transfer-bound",), dialects=V1),
+    Scenario("api-server-bound", F, faults.api_server, ("api-server-bound",), dialects=V1),
+    Scenario("grammar-compilation", F, faults.grammar, ("grammar-compilation",), dialects=V1),
+    Scenario("adapter-slots", F, faults.adapter_slots, ("adapter-slots",), dialects=V1),
+    Scenario("unbounded-queue", F, faults.unbounded_queue, ("unbounded-queue",)),
+    Scenario("noisy-tenant", F, faults.noisy_tenant, ("noisy-tenant",), shown_by=GATEWAY),
+    Scenario("retry-storm", F, faults.retry_storm, ("retry-storm",), shown_by=GATEWAY),
+    Scenario("ghost-compute", F, faults.ghost_compute, ("ghost-compute",), shown_by=GATEWAY, hazard=_wasted),
+    Scenario("fan-out", F, faults.fan_out, ("fan-out",), shown_by=GATEWAY),
+    Scenario("runaway-agent", F, faults.runaway_agent, ("runaway-agent",), shown_by=GATEWAY, hazard=_loops),
+    Scenario("cold-start", F, faults.cold_start, ("cold-start",), young=True),
+    Scenario("rollout-and-probes", F, faults.rollout, ("rollout-and-probes",), hazard=_restarted, dialects=VLLM),
+    Scenario("hardware-throttled", F, faults.throttled, ("hardware-event",), shown_by=GPU),
+    Scenario("hardware-error", F, faults.gpu_error, ("hardware-event",), shown_by=GPU, hazard=_broke),
+    Scenario("engine-stalled", F, faults.stall, ("not-serving",)),
+    Scenario("engine-died", F, faults.death, ("not-serving",)),
+    Scenario("only-errors", F, faults.errors, ("not-serving",), dialects=V1),
+    Scenario("scrapes-fail", F, faults.broken_scrapes, ("telemetry-broken",), hazard=_always),
+    Scenario("page-filtered", F, faults.filtered_page, ("telemetry-broken",), hazard=_always, dialects=V1),
+    Scenario("two-behind-one-address", F, faults.shared_address, ("telemetry-broken",), hazard=_always, dialects=V1),
+    Scenario("shedding", F, faults.shedding, ("overloaded-and-shedding",), hazard=_always, dialects=V1),
+    # -- two at once ----------------------------------------------------------------------------------------------
+    *compounds.ROWS,
+    # -- look-alikes ----------------------------------------------------------------------------------------------
+    Scenario("full-but-fine", L, mimics.full_but_fine, mimics="kv-cache-saturation"),
+    Scenario("one-burst", L, mimics.one_burst, mimics="preemption-thrash"),
+    Scenario("reserved-memory", L, mimics.reserved_memory, mimics="vram-headroom"),
+    Scenario("slow-for-all", L, mimics.slow_for_all, mimics="prefill-decode-interference"),
+    Scenario("nothing-shared", L, mimics.nothing_shared, mimics="prefix-cache-miss"),
+    Scenario("everybody-waits", L, mimics.everybody_waits, mimics="head-of-line-blocking"),
+    Scenario("every-tenant-grew", L, mimics.every_tenant_grew, mimics="noisy-tenant"),
+    Scenario("fast-link", L, mimics.fast_link, mimics="interconnect-bound"),
+    Scenario("drained-burst", L, mimics.drained_burst, mimics="unbounded-queue"),
+    Scenario("organic-growth", L, mimics.organic_growth, mimics="retry-storm"),
+    Scenario("asked-for", L, mimics.asked_for, mimics="unbounded-output"),
+    Scenario("still-running", L, mimics.still_running, mimics="ghost-compute"),
+    Scenario("personal-answers", L, mimics.personal_answers, mimics="uncached-repeats"),
+    Scenario("more-users", L, mimics.more_users, mimics="fan-out"),
+    Scenario("batch-job", L, mimics.batch_job, mimics="runaway-agent"),
+    Scenario("many-connections", L, mimics.many_connections, mimics="connection-exhaustion"),
+    Scenario("idle-gpu", L, mimics.idle_gpu, mimics="api-server-bound"),
+    Scenario("adapters-not-grammars", L, mimics.adapters_not_grammars, mimics="grammar-compilation", dialects=V1),
+    Scenario("cheap-schemas", L, mimics.cheap_schemas, mimics="grammar-compilation", dialects=V1),
+    Scenario("overload-from-the-start", L, mimics.overload_from_the_start, mimics="cold-start", young=True),
+    Scenario("out-of-memory", L, mimics.out_of_memory, mimics="rollout-and-probes"),
+    Scenario("low-clocks", L, mimics.low_clocks, mimics="hardware-event"),
+    Scenario("capped-harmless", L, mimics.capped_harmless, mimics="hardware-event"),
+    Scenario("held-blocks", L, mimics.held_blocks, mimics="block-fragmentation"),
+    Scenario("short-recompute", L, mimics.short_recompute, mimics="preemption-mode"),
+    Scenario("caching-on", L, mimics.caching_on_nothing_shared, mimics="prefix-caching-off"),
+    Scenario("in-proportion", L, mimics.in_proportion, mimics="context-imbalance"),
+    Scenario("front-not-seats", L, mimics.front_not_seats, mimics="batch-too-small", dialects=V1),
+    Scenario("few-steps-long", L, mimics.few_steps_long, mimics="batch-too-large"),
+    Scenario("poor-but-harmless", L, mimics.poor_but_harmless, mimics="draft-rejected", dialects=V1),
+    Scenario("seats-not-compute", L, mimics.seats_not_compute, mimics="prefill-bound"),
+    Scenario("long-step", L, mimics.long_step, mimics="not-serving"),
+    Scenario("grammars-not-adapters", L, mimics.grammars_not_adapters, mimics="adapter-slots", dialects=V1),
+    Scenario("prefill-not-transfer", L, mimics.prefill_not_transfer, mimics="kv-transfer-bound"),
+    Scenario("quiet-page", L, mimics.quiet_page, mimics="telemetry-broken"),
+    Scenario("open-queue", L, mimics.open_queue, mimics="overloaded-and-shedding"),
+    # -- healthy --------------------------------------------------------------------------------------------------
+    Scenario("idle", H, mimics.idle),
+    Scenario("chat", H, mimics.chat),
+    Scenario("few", H, mimics.few),
+    Scenario("bursts", H, mimics.bursts),
+    Scenario("heavy-tail", H, mimics.heavy_tail),
+    Scenario("documents", H, mimics.documents),
+    Scenario("closed-loop", H, mimics.closed),
+    Scenario("busy", H, mimics.busy),
+    Scenario("prefix-hits", H, mimics.hits),
+    Scenario("drafts-accepted", H, mimics.drafts),
+    Scenario("after-too-few-seats", H, faults.batch_too_small, after=True),
+    Scenario("after-thrash", H, faults.preemption_thrash, after=True),
+    Scenario("after-prefill-surge", H, faults.prefill_bound, after=True),
+    Scenario("after-full-pool", H, faults.kv_saturation, after=True),
+)
+
+BY_NAME: dict[str, Scenario] = {row.name: row for row in SCENARIOS}
