@@ -59,7 +59,9 @@ class EngineConfig:
     chunked_prefill: bool = True  # off: a step computes whole prompts or decodes, prompts first (vLLM V0's default)
     preemption: Preemption = Preemption.RECOMPUTE
     swap_bandwidth: float = 2.5e10  # bytes/s between device and host: PCIe 4.0 x16, as it is reached
-    max_queued: int | None = None  # more waiting than that are refused with 503 (vLLM's max_num_queued_reqs)
+    max_queued: int | None = (
+        None  # more than max_num_seqs and that many in flight are refused: vLLM's max_num_queued_reqs
+    )
     max_loras: int = 1
     grammar_workers: int = 1
     speculation: Speculation | None = None
@@ -67,12 +69,18 @@ class EngineConfig:
     default_max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what vLLM refuses at start: a pool that cannot hold one context of full length."""
+        """Refuse what vLLM refuses at start: a pool that cannot hold one context of full length, a step too small for all."""
         if min(self.block_tokens, self.blocks, self.max_num_seqs, self.max_num_batched_tokens, self.max_model_len) < 1:
             raise SettingsError(
                 "every limit of a simulated engine must be at least 1",
                 place="EngineConfig",
                 remedy="Give positive numbers.",
+            )
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise SettingsError(
+                f"a step of {self.max_num_batched_tokens} tokens cannot decode {self.max_num_seqs} sequences",
+                place="EngineConfig",
+                remedy=f"Raise max_num_batched_tokens to {self.max_num_seqs} or lower max_num_seqs.",
             )
         if self.max_model_len > self.pool_tokens:
             raise SettingsError(

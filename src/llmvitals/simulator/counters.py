@@ -11,16 +11,17 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 
+@dataclass(slots=True)
 class Histogram:
     """Counts per bucket (upper bounds inclusive, the last one open), their sum and number."""
 
-    __slots__ = ("bounds", "count", "counts", "sum")
+    bounds: tuple[float, ...]
+    counts: list[int] = field(init=False)
+    sum: float = 0.0
+    count: int = 0
 
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-        self.count = 0
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add ``times`` equal observations."""
@@ -71,6 +72,7 @@ class Counters:
     preemptions: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    received_tokens: int = 0  # of prompts, computed elsewhere
     generated_tokens: int = 0
     query_tokens: int = 0
     hit_tokens: int = 0
@@ -98,6 +100,7 @@ class Counters:
     drafts: int = 0
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    accepted_per_position: dict[int, int] = field(default_factory=dict)  # first draft token: 0
     swapped_out: int = 0
     kv_transfer: Histogram = field(default_factory=lambda: Histogram(TRANSFER))
     kv_transfer_bytes: float = 0.0

@@ -1,11 +1,12 @@
 """A continuous-batching engine as a discrete-event model: one event is the end of one step.
 
 Requests come from the API process (:mod:`front`) and their tokens go back through it; what it delays, the engine's own
-clock for queue and inference does not see, and its clock for first tokens and whole requests does.
+clock for queue, inference and gaps between tokens does not see, and its clock for first tokens and whole requests does.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from typing import Protocol
 from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.counters import Counters
+from llmvitals.simulator.decoding import Decoding
 from llmvitals.simulator.holding import Holding
 from llmvitals.simulator.pool import BlockPool
-from llmvitals.simulator.roofline import StepCost, step_cost
-from llmvitals.simulator.scheduler import Plan, Sequence, State, schedule
+from llmvitals.simulator.roofline import StepCost, step_cost, with_drafting
+from llmvitals.simulator.scheduler import Planned, State, schedule
+from llmvitals.simulator.sequence import Sequence
 from llmvitals.simulator.workload import Call
 
 
@@ -47,6 +50,15 @@ class Gauges:
     waiting_adapters: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
+class Step:
+    """A step that has begun; ``slow``: by how much its kernels are slowed (1: not)."""
+
+    planned: Planned
+    cost: StepCost
+    slow: float
+
+
 class Engine:
     """The engine's state. ``slowdown(moment)``: by how much kernels are slowed (1: not), ``stalled_until(moment)``: the
     end of a stall that covers the moment, or the moment itself.
@@ -68,37 +80,40 @@ class Engine:
         self.outlet = outlet
         self.gauges = Gauges()
         self.counters = Counters(config.max_model_len)
-        self.state = State(config, BlockPool(config.blocks))
+        pool = BlockPool(config.blocks)
+        self.state = State(config, pool, Decoding(config, pool, self.counters, random.Random(f"{seed}/engine")))
         self.holding = Holding(config, clock, self.counters, random.Random(f"{seed}/holding"))
         self.arrived = 0
         self.alive = True
         self._slowdown = slowdown
         self._stalled_until = stalled_until
         self._extra = first_step_seconds
-        self._rng = random.Random(f"{seed}/engine")
         self._busy = False  # a step has begun, or is about to
-        self._last_end = -1.0
+        self._step: Step | None = None  # the one under way
         self._of: dict[int, Sequence] = {}
+        self._inbox: list[Sequence] = []  # arrived since the last step began
+        self._left: list[Sequence] = []  # whose clients went since then
 
     @property
     def in_flight(self) -> int:
         """Requests that have reached the engine and have not ended."""
         return len(self._of)
 
+    # -- from the API process -------------------------------------------------------------------------------------
     def submit(self, call: Call) -> bool:
-        """A request reaches the engine; False when its queue is full."""
+        """A request reaches the engine; False when it has too many."""
         config, request = self.config, call.request
-        if config.max_queued is not None and len(self.state.waiting) + self.holding.count >= config.max_queued:
+        if config.max_queued is not None and len(self._of) >= config.max_num_seqs + config.max_queued:
             self.counters.rejected += 1
             return False
         asked = request.max_tokens if request.max_tokens is not None else config.default_max_tokens
         room = config.max_model_len - request.prompt
         asked = room if asked is None else min(asked, room)
-        now = self.clock.now
-        sequence = Sequence(call, queued=now, asked=asked, limit=min(request.output, asked), tokens=request.prompt)
+        sequence = Sequence(call, asked, min(request.output, asked), request.adapter, tokens=request.prompt)
         self.arrived += 1
         self._of[id(call)] = sequence
-        self.holding.hold(sequence, self._ready)
+        self._inbox.append(sequence)
+        self._wake()
         return True
 
     def abort(self, call: Call) -> None:
@@ -106,152 +121,177 @@ class Engine:
         sequence = self._of.pop(id(call), None)
         if sequence is None:
             return
-        sequence.gone = True
+        self.state.decoding.settle(sequence)
         call.tokens = sequence.generated
-        if sequence in self.state.waiting:
-            self.state.waiting.remove(sequence)
-            self.state.pool.release(sequence.blocks)
+        sequence.gone = True
+        self._left.append(sequence)
+        if not self._busy:
+            self._dismiss_left()
+            self._show()
 
     def kill(self) -> None:
         """The process ends: nothing goes on."""
         self.alive = False
         for sequence in self._of.values():
+            self.state.decoding.settle(sequence)
             sequence.call.tokens = sequence.generated
         self._of.clear()
 
-    def _ready(self, sequence: Sequence) -> None:
-        if sequence.gone:
-            return
-        self.state.waiting.append(sequence)
-        self._wake()
-
+    # -- between steps --------------------------------------------------------------------------------------------
     def _wake(self) -> None:
         """Begin a step, after everything that happens at this same moment."""
-        if self._busy or not self.alive:
-            return
-        self._busy = True
-        self.clock.at(self._stalled_until(self.clock.now), self._begin)
+        if not self._busy and self.alive:
+            self._busy = True
+            self.clock.at(self._stalled_until(self.clock.now), self._begin)
 
+    def _ready(self, sequence: Sequence) -> None:
+        """Nothing but capacity holds a request any longer: it stands where its arrival puts it."""
+        waiting = self.state.waiting
+        if not waiting or waiting[-1].queued <= sequence.queued:
+            waiting.append(sequence)
+        else:
+            later = (i for i, other in enumerate(waiting) if other.queued > sequence.queued and not other.preemptions)
+            waiting.insert(next(later, len(waiting)), sequence)
+        self._wake()
+
+    def _take_up(self, now: float) -> None:
+        """What has arrived during a step is queued after it; until then nobody counts it (vLLM's input queue)."""
+        arrived, self._inbox = self._inbox, []
+        for sequence in arrived:
+            if not sequence.gone:
+                sequence.queued = now
+                self.holding.hold(sequence, self._ready)
+
+    def _dismiss_left(self) -> None:
+        """Take those out whose clients have gone."""
+        state, left = self.state, self._left
+        self._left = []
+        state.dismiss([sequence for sequence in left if sequence.blocks])
+        for sequence in left:
+            if not self.holding.release(sequence) and sequence in state.waiting:
+                state.waiting.remove(sequence)
+                state.swapped -= sequence.swapped
+        state.blocked = [sequence for sequence in state.blocked if not sequence.gone]
+
+    # -- one step -------------------------------------------------------------------------------------------------
     def _begin(self) -> None:
         now, state = self.clock.now, self.state
         if not self.alive:
             return
         later = self._stalled_until(now)
         if later > now:
-            if later < float("inf"):
+            if later < math.inf:
                 self.clock.at(later, self._begin)
             return
-        if not state.running and not state.waiting:
+        if self._left:
+            self._dismiss_left()
+        if self._inbox:
+            self._take_up(now)
+        planned = schedule(state, now) if state.running or state.waiting else Planned()
+        if not planned.turn and not planned.chunks:  # whatever holds those that wait will wake the engine
             self._busy = False
+            self._show()
             return
-        planned = schedule(state, now)
         if self.config.prefix_caching:
             # Looked up at the first admission only: a preempted request's second lookup is in no counter.
             for sequence in planned.fresh:
                 self.counters.query_tokens += sequence.request.prompt
                 self.counters.hit_tokens += sequence.cached
-        plan = planned.plan
-        if not plan:  # everything that waits is held by something that will wake the engine
-            self._busy = False
-            self._show()
-            return
-        tokens = sum(count for _, count in plan)
-        context = sum(sequence.computed + count for sequence, count in plan)
-        cost = step_cost(self.config.machine, len(plan), tokens, context)
-        slow = self._slowdown(now)
-        seconds = (
-            cost.seconds + cost.kernel * (slow - 1.0) + planned.moved_bytes / self.config.swap_bandwidth + self._extra
-        )
+        cost, slow = self._cost(planned), self._slowdown(now)
+        moved = planned.moved_bytes / self.config.swap_bandwidth
+        self._step = Step(planned, cost, slow)
+        self.clock.at(now + cost.seconds + cost.kernel * (slow - 1.0) + moved + self._extra, self._commit)
         self._extra = 0.0
-        self.clock.at(now + seconds, lambda: self._commit(cost, slow, plan))
 
-    def _commit(self, cost: StepCost, slow: float, plan: Plan) -> None:
+    def _cost(self, planned: Planned) -> StepCost:
+        machine, decoding = self.config.machine, self.state.decoding
+        sequences = tokens = context = 0
+        for sequence, count in planned.chunks:
+            sequences += 1
+            tokens += count
+            context += sequence.computed + count
+        if not planned.turn:
+            return step_cost(machine, sequences, tokens, context)
+        tokens += decoding.tokens
+        context += decoding.context + decoding.tokens
+        cost = step_cost(machine, sequences + decoding.count, tokens, context)
+        if decoding.speculation:
+            plain = step_cost(machine, decoding.count, decoding.count, decoding.context + decoding.count)
+            cost = with_drafting(cost, plain, decoding.speculation.tokens * decoding.speculation.cost)
+        return cost
+
+    def _commit(self) -> None:
         """The step has ended: tokens appear, full blocks are published, ended requests leave, gauges are set."""
-        if not self.alive:
+        step, end = self._step, self.clock.now
+        if not self.alive or step is None:
             return
-        end = self.clock.now
-        counters, size, caching = self.counters, self.config.block_tokens, self.config.prefix_caching
-        speaking: list[Sequence] = []
-        for sequence, count in plan:
-            before = sequence.computed
-            sequence.computed = computed = before + count
-            if caching and computed // size > before // size and not sequence.gone:
-                self._publish(sequence, before // size, computed // size)
-            if computed >= sequence.tokens and not sequence.gone:  # else: a chunk of a prompt that is not through yet
-                speaking.append(sequence)
-        seen = self.outlet.outputs(end, len(speaking))
-        prompts = steady = 0
+        self._step = None
+        if self._left:
+            self._dismiss_left()
+        counters, state, decoding = self.counters, self.state, self.state.decoding
+        tokens = prompts = 0
         ended: list[Sequence] = []
-        for sequence in speaking:
-            sequence.tokens += 1
-            sequence.generated += 1
-            if sequence.last_token == self._last_end:
-                steady += 1
-            elif sequence.first_token is None:
-                prompts += sequence.request.prompt - sequence.cached
-                self._first_token(sequence, end, seen)
-            else:
-                counters.token_gap.observe(seen - sequence.last_token)
-            sequence.last_token = seen
-            if sequence.unreported:
-                counters.preemptions += sequence.unreported
-                sequence.unreported = 0
+        if step.planned.turn:
+            turn = decoding.turn(end)
+            tokens, ended = turn.tokens, turn.ended
+        through = self._computed(step.planned)
+        tokens += len(through)
+        seen = self.outlet.outputs(end, tokens)
+        for sequence in through:
+            if sequence.first_token is None:
+                prompts += sequence.request.prompt - sequence.cached - sequence.received
+            self._speak(sequence, end, seen)
             if sequence.generated >= sequence.limit:
                 ended.append(sequence)
-        if steady:
-            counters.token_gap.observe(seen - self._last_end, steady)
-        if speaking:
-            counters.iteration.observe(prompts + len(speaking))
-            self._last_end = seen
-        counters.generated_tokens += len(speaking)
+            else:
+                decoding.join(sequence)
+        if tokens:
+            counters.iteration.observe(prompts + tokens)
+        counters.generated_tokens += tokens
         counters.steps += 1
-        counters.busy_seconds += cost.kernel * slow
-        counters.memory_seconds += cost.memory
-        counters.compute_seconds += cost.compute
-        counters.link_bytes += cost.link_bytes
-        for sequence in ended:
-            del self._of[id(sequence.call)]
-            self._finish(sequence, end, seen)
-        gone = [sequence for sequence in self.state.running if sequence.gone]
-        if ended or gone:
-            self._drop([*ended, *gone])
+        counters.busy_seconds += step.cost.kernel * step.slow
+        counters.memory_seconds += step.cost.memory
+        counters.compute_seconds += step.cost.compute
+        counters.link_bytes += step.cost.link_bytes
+        if ended:
+            state.dismiss(ended)
+            for sequence in ended:
+                del self._of[id(sequence.call)]
+                self._finish(sequence, end, seen)
         self._show()
         self._begin()
 
-    def _drop(self, sequences: list[Sequence]) -> None:
-        out = set(map(id, sequences))
-        for sequence in sequences:
-            self.state.pool.release(sequence.blocks)
-            sequence.blocks = []
-        self.state.running = [s for s in self.state.running if id(s) not in out]
+    def _computed(self, planned: Planned) -> list[Sequence]:
+        """Chunks of prompts have been computed; the sequences whose prompt is through and that say something now."""
+        state, through = self.state, []
+        for sequence, count in planned.chunks:
+            if sequence.gone:
+                continue
+            before = sequence.computed
+            sequence.computed += count
+            state.decoding.publish(sequence, before)
+            if sequence.computed >= sequence.tokens:
+                state.prompts.remove(sequence)
+                through.append(sequence)
+        return through
 
-    def _show(self) -> None:
-        state, held = self.state, self.holding.count
-        blocked = state.blocked
-        self.gauges = Gauges(
-            len(state.running),
-            len(state.waiting) + held,
-            state.pool.usage,
-            held + len(blocked),
-            sum(1 for s in state.waiting if s.swapped),
-            tuple(sorted(state.adapters)) if state.adapters else (),
-            tuple(sorted({s.request.adapter for s in blocked})) if blocked else (),
-        )
-
-    def _publish(self, sequence: Sequence, start: int, stop: int) -> None:
-        for index in range(start, min(stop, len(sequence.blocks))):
-            if sequence.blocks[index] is None:
-                key = sequence.key(index, self.config.block_tokens)
-                if self.state.pool.publish(key):
-                    sequence.blocks[index] = key
-
-    def _first_token(self, sequence: Sequence, end: float, seen: float) -> None:
+    def _speak(self, sequence: Sequence, end: float, seen: float) -> None:
+        """The first token of a sequence, or the first one since it was preempted."""
         counters, call = self.counters, sequence.call
-        sequence.first_token = end
-        counters.first_token.observe(seen - call.arrived)
-        counters.prompt_tokens += sequence.request.prompt
-        counters.cached_tokens += sequence.cached
-        self.outlet.first(call, seen)
+        sequence.tokens += 1
+        sequence.generated += 1
+        if sequence.first_token is None:
+            sequence.first_token = end
+            counters.first_token.observe(seen - call.arrived)
+            counters.prompt_tokens += sequence.request.prompt
+            counters.cached_tokens += sequence.cached
+            counters.received_tokens += sequence.received
+            self.outlet.first(call, seen)
+        else:
+            counters.token_gap.observe(end - sequence.last_token)
+        sequence.last_token = end
+        counters.preemptions += sequence.unreported
+        sequence.unreported = 0
 
     def _finish(self, sequence: Sequence, end: float, seen: float) -> None:
         counters, request, call = self.counters, sequence.request, sequence.call
@@ -268,9 +308,21 @@ class Engine:
         counters.per_token.observe((end - first) / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
         counters.request_preemptions.observe(sequence.preemptions)
         counters.request_prompt.observe(request.prompt)
-        counters.request_computed.observe(request.prompt - sequence.cached)
+        counters.request_computed.observe(request.prompt - sequence.cached - sequence.received)
         counters.request_generated.observe(sequence.generated)
         counters.request_max_tokens.observe(sequence.asked)
         counters.n.observe(1)
         call.tokens = sequence.generated
         self.outlet.ended(call, seen, "ok")
+
+    def _show(self) -> None:
+        state, held = self.state, self.holding.count
+        self.gauges = Gauges(
+            len(state.running),
+            len(state.waiting) + held,
+            state.pool.usage,
+            held + len(state.blocked),
+            state.swapped,
+            tuple(sorted(state.adapters)),
+            tuple(sorted({s.adapter for s in state.blocked})),
+        )

@@ -9,23 +9,28 @@ from collections.abc import Callable
 from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.counters import Counters
-from llmvitals.simulator.scheduler import Sequence
+from llmvitals.simulator.sequence import Sequence
 
 Ready = Callable[[Sequence], None]
 
 
 class Holding:
-    """Requests that are in the engine and not yet in its queue; ``count``: how many."""
+    """Requests that the engine has taken up and that are not yet in its queue."""
 
     def __init__(self, config: EngineConfig, clock: Clock, counters: Counters, rng: random.Random) -> None:
         self.config = config
-        self.count = 0
+        self._held: set[Sequence] = set()
         self._clock = clock
         self._counters = counters
         self._rng = rng
         self._workers = [0.0] * max(1, config.grammar_workers)  # when each is free again
         self._compiled: dict[tuple[int, int], float] = {}  # (stream, schema): when its grammar is there
         self._link = 0.0  # when the link is free again
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._held)
 
     def hold(self, sequence: Sequence, ready: Ready) -> None:
         """Call ``ready`` once nothing but capacity holds the sequence; at once when nothing does."""
@@ -34,13 +39,19 @@ class Holding:
         if moment <= now:
             ready(sequence)
             return
-        self.count += 1
+        self._held.add(sequence)
 
         def done() -> None:
-            self.count -= 1
-            ready(sequence)
+            if self.release(sequence):
+                ready(sequence)
 
         self._clock.at(moment, done)
+
+    def release(self, sequence: Sequence) -> bool:
+        """Hold a sequence no longer; False when it was not held. What it has begun (a compilation) goes on."""
+        held = sequence in self._held
+        self._held.discard(sequence)
+        return held
 
     def _grammar(self, sequence: Sequence, now: float) -> float:
         request = sequence.request
@@ -62,7 +73,7 @@ class Holding:
             return now + link.timeout
         size = sequence.request.prompt * self.config.machine.kv_bytes_per_token
         self._link = max(now, self._link) + size / link.bandwidth
-        sequence.received = True
+        sequence.received = sequence.request.prompt - 1  # the last token is computed here: something to sample from
         self._counters.kv_transfer.observe(self._link + link.latency - now)
         self._counters.kv_transfer_bytes += size
         return self._link + link.latency

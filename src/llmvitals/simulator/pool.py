@@ -34,12 +34,9 @@ class BlockPool:
         """Referenced blocks over capacity (0-1): what ``kv_cache_usage_perc`` shows."""
         return self.held / self.capacity
 
-    def match(self, keys: Sequence[Key]) -> int:
-        """How many of these leading blocks the cache holds."""
-        for index, key in enumerate(keys):
-            if key not in self._refs and key not in self._idle:
-                return index
-        return len(keys)
+    def __contains__(self, key: Key) -> bool:
+        """Whether the cache holds this block."""
+        return key in self._refs or key in self._idle
 
     def shared(self, hits: Sequence[Key]) -> int:
         """How many of these cached blocks somebody references: they cost no free block."""
@@ -70,7 +67,7 @@ class BlockPool:
 
     def publish(self, key: Key) -> bool:
         """Make a private block findable; False when the key is taken (the block then stays private, as in vLLM)."""
-        if key in self._refs or key in self._idle:
+        if key in self:
             return False
         self._refs[key] = 1
         return True

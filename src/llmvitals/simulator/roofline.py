@@ -111,6 +111,17 @@ def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> St
     return StepCost(seconds, kernel, memory, compute, sent)
 
 
+def with_drafting(cost: StepCost, plain: StepCost, share: float) -> StepCost:
+    """The step ``cost`` after drafts that took ``share`` of the kernel time of ``plain``, a decode step without them."""
+    return StepCost(
+        cost.seconds + share * plain.kernel,
+        cost.kernel + share * plain.kernel,
+        cost.memory + share * plain.memory,
+        cost.compute + share * plain.compute,
+        cost.link_bytes + share * plain.link_bytes,
+    )
+
+
 def _exchange(machine: Machine, tokens: int) -> tuple[float, float]:
     """Seconds and bytes per GPU of a step's all-reduces: two a layer of the activations in 2 bytes, as rings.
 

@@ -13,122 +13,130 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from llmvitals.simulator.config import EngineConfig, Preemption
+from llmvitals.simulator.decoding import Decoding
 from llmvitals.simulator.pool import BlockPool, Key
-from llmvitals.simulator.workload import Call, Request
-
-
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """A request inside the engine. ``computed``: tokens whose KV is in the pool; ``tokens``: prompt plus generated.
-
-    ``asked``: max_tokens as the engine resolved it; ``limit``: generated tokens at which it ends; ``received``: its
-    prompt's KV came from elsewhere; ``swapped``: its KV is in host memory; ``gone``: its client has left.
-    """
-
-    call: Call
-    queued: float
-    asked: int
-    limit: int
-    tokens: int = 0
-    computed: int = 0
-    generated: int = 0
-    cached: int = 0
-    blocks: list[Key | None] = field(default_factory=list)
-    scheduled: float | None = None
-    first_token: float | None = None
-    last_token: float = 0.0
-    preemptions: int = 0
-    unreported: int = 0  # preemptions that its next output will report
-    received: bool = False
-    swapped: bool = False
-    gone: bool = False
-
-    @property
-    def request(self) -> Request:
-        """What was asked for."""
-        return self.call.request
-
-    def key(self, index: int, block_tokens: int) -> Key:
-        """Under which a full block is published: shared inside the shared prefix, its own elsewhere."""
-        request = self.call.request
-        if (index + 1) * block_tokens <= request.prefix_tokens:
-            return ("prefix", request.stream, request.prefix, index)
-        return ("own", request.text, index)
+from llmvitals.simulator.sequence import Sequence
 
 
 @dataclass(slots=True)
 class State:
-    """What a scheduler may look at and change. ``adapters``: those of running sequences; ``blocked``: waiting sequences
-    that were passed over in the last step because no adapter slot was free.
+    """What a scheduler may look at and change. ``running``: in the order of their admission; ``prompts``: those of them
+    whose prompt is not through; ``adapters``: how many of them use which; ``blocked``: waiting sequences that were passed
+    over in the last step because no adapter slot was free; ``swapped``: how many wait with their KV in host memory.
     """
 
     config: EngineConfig
     pool: BlockPool
+    decoding: Decoding
     waiting: deque[Sequence] = field(default_factory=deque)
     running: list[Sequence] = field(default_factory=list)
-    adapters: set[int] = field(default_factory=set)
+    prompts: list[Sequence] = field(default_factory=list)
+    adapters: dict[int, int] = field(default_factory=dict)
     blocked: list[Sequence] = field(default_factory=list)
+    swapped: int = 0
+    admitted: int = 0
+
+    def dismiss(self, sequences: list[Sequence]) -> None:
+        """Take running sequences out of the batch and give their blocks back."""
+        out = set(map(id, sequences))
+        for sequence in sequences:
+            self._stop(sequence)
+        self.running = [s for s in self.running if id(s) not in out]
+
+    def evict(self) -> Sequence:
+        """Take the last admitted sequence out of the batch and give its blocks back."""
+        sequence = self.running.pop()
+        self._stop(sequence)
+        return sequence
+
+    def _stop(self, sequence: Sequence) -> None:
+        if sequence.decoding:
+            self.decoding.leave(sequence)
+        elif sequence in self.prompts:
+            self.prompts.remove(sequence)
+        self.pool.release(sequence.blocks)
+        sequence.blocks = []
+        if sequence.adapter >= 0:
+            self.adapters[sequence.adapter] -= 1
+            if not self.adapters[sequence.adapter]:
+                del self.adapters[sequence.adapter]
+
+
+Chunks = list[tuple[Sequence, int]]
 
 
 @dataclass(slots=True)
 class Planned:
-    """The next step: who computes how many tokens, who was thrown out, who was admitted for the first time, and the bytes
-    that move between device and host for it.
+    """The next step: whether all that decode take a turn, which prompts are computed and how many tokens of each, who was
+    thrown out, who was admitted for the first time, and the bytes that move between device and host for it.
     """
 
-    plan: list[tuple[Sequence, int]] = field(default_factory=list)
-    preempted: list[Sequence] = field(default_factory=list)
+    turn: bool = False
+    chunks: Chunks = field(default_factory=list)
+    preempted: int = 0
     fresh: list[Sequence] = field(default_factory=list)
     moved_bytes: float = 0.0
 
 
-Plan = list[tuple[Sequence, int]]
-
-
 def schedule(state: State, now: float) -> Planned:
     """Plan the next step."""
-    state.running = [s for s in state.running if not s.gone] if any(s.gone for s in state.running) else state.running
     planned = Planned()
+    budget = state.config.max_num_batched_tokens
     if state.config.chunked_prefill:
-        budget = _decode(state, planned, state.config.max_num_batched_tokens)
+        _decode(state, planned)
+        budget -= state.decoding.tokens
+        for sequence in state.prompts[:]:
+            budget = _go_on(state, planned, sequence, budget)
         if not planned.preempted:
             _admit(state, planned, budget, now)
     else:
-        _admit(state, planned, state.config.max_num_batched_tokens, now)
-        if not planned.plan:
-            _decode(state, planned, state.config.max_num_batched_tokens)
+        _admit(state, planned, budget, now)
+        if not planned.chunks:
+            _decode(state, planned)
     return planned
 
 
-def _decode(state: State, planned: Planned, budget: int) -> int:
-    """Plan running sequences, oldest first, throwing out the newest where blocks are short; what is left of the budget."""
-    running, size = state.running, state.config.block_tokens
-    index = 0
-    while index < len(running) and budget > 0:
-        sequence = running[index]
-        count = min(sequence.tokens - sequence.computed, budget)
-        need = -(-(sequence.computed + count) // size) - len(sequence.blocks)
-        while need > 0 and not state.pool.take(need):
-            victim = running.pop()
-            _preempt(state, planned, victim)
-            if victim is sequence:
-                return budget
-        if need > 0:
-            sequence.blocks.extend([None] * need)
-        planned.plan.append((sequence, count))
-        budget -= count
-        index += 1
-    return budget
+def _decode(state: State, planned: Planned) -> None:
+    """A turn for all that decode; those without a block for it get one, oldest first."""
+    decoding = state.decoding
+    for sequence, need in decoding.needs():
+        if sequence.decoding:
+            _grow(state, planned, sequence, need)
+    planned.turn = decoding.count > 0
+
+
+def _go_on(state: State, planned: Planned, sequence: Sequence, budget: int) -> int:
+    """The next chunk of a prompt under way; what is left of the budget."""
+    count = min(sequence.tokens - sequence.computed, budget)
+    if count <= 0 or not sequence.blocks:
+        return budget
+    need = -(-(sequence.computed + count) // state.config.block_tokens) - len(sequence.blocks)
+    if not _grow(state, planned, sequence, need):
+        return budget
+    planned.chunks.append((sequence, count))
+    return budget - count
+
+
+def _grow(state: State, planned: Planned, sequence: Sequence, need: int) -> bool:
+    """Give a running sequence blocks, throwing out the newest where they are short; False when that is itself."""
+    if need <= 0:
+        return True
+    while not state.pool.take(need):
+        victim = state.evict()
+        _preempt(state, planned, victim)
+        if victim is sequence:
+            return False
+    sequence.blocks.extend([None] * need)
+    return True
 
 
 def _preempt(state: State, planned: Planned, sequence: Sequence) -> None:
-    planned.preempted.append(sequence)
-    state.pool.release(sequence.blocks)
-    sequence.blocks = []
+    planned.preempted += 1
     sequence.preemptions += 1
     sequence.unreported += 1
     if state.config.preemption is Preemption.SWAP:
         sequence.swapped = True
+        state.swapped += 1
         planned.moved_bytes += sequence.computed * state.config.machine.kv_bytes_per_token
     else:
         sequence.computed = 0
@@ -137,12 +145,10 @@ def _preempt(state: State, planned: Planned, sequence: Sequence) -> None:
 
 def _admit(state: State, planned: Planned, budget: int, now: float) -> None:
     config = state.config
-    state.adapters = {s.request.adapter for s in state.running if s.request.adapter >= 0}
-    state.blocked = []
     passed: list[Sequence] = []
     while state.waiting and budget > 0 and len(state.running) < config.max_num_seqs:
         sequence = state.waiting[0]
-        adapter = sequence.request.adapter
+        adapter = sequence.adapter
         if adapter >= 0 and adapter not in state.adapters and len(state.adapters) >= config.max_loras:
             passed.append(state.waiting.popleft())
             continue
@@ -150,12 +156,12 @@ def _admit(state: State, planned: Planned, budget: int, now: float) -> None:
         if count is None:
             break
         if adapter >= 0:
-            state.adapters.add(adapter)
+            state.adapters[adapter] = state.adapters.get(adapter, 0) + 1
         if sequence.scheduled is None:
             sequence.scheduled = now
-            sequence.cached = sequence.computed if not sequence.received else 0
+            sequence.cached = 0 if sequence.received else sequence.computed
             planned.fresh.append(sequence)
-        planned.plan.append((sequence, count))
+        planned.chunks.append((sequence, count))
         budget -= count
     state.blocked = passed
     state.waiting.extendleft(reversed(passed))
@@ -167,13 +173,12 @@ def _enter(state: State, planned: Planned, sequence: Sequence, budget: int) -> i
     hits: list[Key] = []
     there = sequence.computed if sequence.swapped else 0
     if sequence.received and not sequence.preemptions:
-        there = sequence.tokens - 1  # the last token is always computed, so that there is something to sample from
+        there = sequence.received
     elif config.prefix_caching and not there:
-        keys = [sequence.key(i, size) for i in range((sequence.tokens - 1) // size)]
-        hits = keys[: state.pool.match(keys)]
+        hits = _found(state.pool, sequence, size)
         there = len(hits) * size
     rest = sequence.tokens - there
-    if not config.chunked_prefill and rest > budget and planned.plan:
+    if not config.chunked_prefill and rest > budget and planned.chunks:
         return None  # whole prompts only; one that is longer than any step gets a step of its own
     count = rest if not config.chunked_prefill else min(rest, budget)
     need = -(-(there + count) // size) - len(hits)
@@ -184,17 +189,30 @@ def _enter(state: State, planned: Planned, sequence: Sequence, budget: int) -> i
         return None
     state.waiting.popleft()
     state.running.append(sequence)
+    state.prompts.append(sequence)
+    state.admitted += 1
+    sequence.admission = state.admitted
     sequence.computed = there
     sequence.blocks = [*hits, *[None] * need]
     if sequence.swapped:
         sequence.swapped = False
+        state.swapped -= 1
         planned.moved_bytes += there * config.machine.kv_bytes_per_token
     return count
+
+
+def _found(pool: BlockPool, sequence: Sequence, size: int) -> list[Key]:
+    """Leading full blocks of the sequence that the cache holds; its last token is always computed."""
+    hits: list[Key] = []
+    for index in range((sequence.tokens - 1) // size):
+        key = sequence.key(index, size)
+        if key not in pool:
+            break
+        hits.append(key)
+    return hits
 
 
 def _fits_whole(state: State, sequence: Sequence, hits: list[Key]) -> bool:
     size, free = state.config.block_tokens, state.pool.free
     need = -(-sequence.tokens // size) - state.pool.shared(hits)
-    if need > free:
-        return False
-    return need + sum(-(-s.tokens // size) - len(s.blocks) for s in state.running if s.computed + 1 < s.tokens) <= free
+    return need + sum(-(-s.tokens // size) - len(s.blocks) for s in state.prompts) <= free
