@@ -1,97 +1,189 @@
-"""A dcgm-exporter page for the one GPU under the engine: its activity follows from the roofline of the steps."""
+"""What GPU telemetry shows of the simulated GPUs: a dcgm-exporter page, and what such a page cannot say.
+
+Names and units are the exporter's: MiB, MHz, watts, millijoules, percent for utilisation, ratios for profiling figures,
+bytes per second for traffic (headers, which the real figure includes, left out), nanoseconds for time under violation. The
+fields are those of an operator who has switched on what the exporter's default list leaves out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from llmvitals.simulator.config import EngineConfig
-from llmvitals.simulator.counters import Counters
+from llmvitals.series import Series, series
+from llmvitals.simulator.gpu_meter import Activity, Meter, limit_watts, watts
+from llmvitals.simulator.roofline import Link, Machine
+from llmvitals.simulator.world import World
 
-UUID = "GPU-51510000-0000-4000-8000-000000000000"
 RESERVED_BYTES = 0.5e9  # driver and context
-IDLE_CELSIUS, MAX_CELSIUS = 34.0, 83.0
+IDLE_CELSIUS, FULL_CELSIUS = 34.0, 60.0
+SLOWDOWN_CELSIUS = 87.0  # an H200's own limit: a recorded one had 35 degrees left at 52
 SM_CLOCK_MHZ, IDLE_CLOCK_MHZ = 1980, 345
+THERMAL = "thermal"
+MIB = 1024**2
+JOIN = "simulated"
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
-    """Shares (0-1) of an interval: kernels running, device memory moving data, tensor pipes working."""
+class Card:
+    """One GPU at one moment. Bytes, watts, seconds; ``violations`` by reason; ``xid``: the last code, 0 for none."""
 
-    busy: float = 0.0
-    memory: float = 0.0
-    tensor: float = 0.0
+    machine: Machine
+    now: Activity
+    watts: float
+    limit: float
+    joules: float
+    celsius: float
+    used: float
+    violations: Mapping[str, float]
+    xid: int = 0
+    ecc: int = 0
+    remap: bool = False
+
+    @property
+    def free(self) -> float:
+        """Framebuffer that nobody holds."""
+        return max(0.0, self.machine.memory_bytes - self.used - RESERVED_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """The engine's cumulative seconds at one moment."""
+class Field:
+    """One row of the exporter's list; ``read`` None: this card has no such thing, and the row is left out."""
 
-    t: float
-    busy: float = 0.0
-    memory: float = 0.0
-    compute: float = 0.0
-
-    @classmethod
-    def of(cls, t: float, counters: Counters) -> Totals:
-        """Read them off the counters."""
-        return cls(t, counters.busy_seconds, counters.memory_seconds, counters.compute_seconds)
+    name: str
+    kind: str
+    help: str
+    read: Callable[[Card], float | None]
 
 
-def activity(before: Totals, after: Totals) -> Activity:
-    """Mean activity between two moments; a step that began earlier counts where it ends, hence the cap at 1."""
-    span = after.t - before.t
-    if span <= 0:
-        return Activity()
-    return Activity(
-        min(1.0, (after.busy - before.busy) / span),
-        min(1.0, (after.memory - before.memory) / span),
-        min(1.0, (after.compute - before.compute) / span),
+def _violation(reason: str) -> Callable[[Card], float]:
+    return lambda card: round(card.violations.get(reason, 0.0) * 1e9)
+
+
+def link_kind(link: Link) -> str:
+    """``nvlink`` or ``pcie``: which of a GPU's links carries the exchange with its peers."""
+    return "nvlink" if link.name.lower().startswith("nvlink") else "pcie"
+
+
+def _peers(card: Card, kind: str) -> float | None:
+    link = card.machine.link
+    here = link is not None and card.machine.gpus > 1 and link_kind(link) == kind
+    return card.now.link if here else (0.0 if kind == "pcie" else None)
+
+
+FIELDS: tuple[Field, ...] = (
+    Field(
+        "DEV_SM_CLOCK",
+        "gauge",
+        "SM clock (in MHz).",
+        lambda c: round(SM_CLOCK_MHZ * c.now.factor) if c.now.busy > 0 else IDLE_CLOCK_MHZ,
+    ),
+    Field("DEV_MAX_SM_CLOCK", "gauge", "Highest SM clock (in MHz).", lambda c: SM_CLOCK_MHZ),
+    Field("DEV_GPU_TEMP", "gauge", "Temperature (in C).", lambda c: round(c.celsius)),
+    Field("DEV_POWER_USAGE", "gauge", "Power draw (in W).", lambda c: c.watts),
+    Field("DEV_ENFORCED_POWER_LIMIT", "gauge", "Power limit in force (in W).", lambda c: c.limit),
+    Field("DEV_TOTAL_ENERGY_CONSUMPTION", "counter", "Energy since boot (in mJ).", lambda c: c.joules * 1000),
+    Field("DEV_GPU_UTIL", "gauge", "Utilisation (in %).", lambda c: round(100 * c.now.busy)),
+    Field("DEV_POWER_VIOLATION", "counter", "Held down by the power limit (in ns).", _violation("power")),
+    Field("DEV_THERMAL_VIOLATION", "counter", "Held down by heat (in ns).", _violation(THERMAL)),
+    Field("DEV_SYNC_BOOST_VIOLATION", "counter", "Held down by sync boost (in ns).", _violation("sync_boost")),
+    Field("DEV_BOARD_LIMIT_VIOLATION", "counter", "Held down by the board (in ns).", _violation("board_limit")),
+    Field("DEV_RELIABILITY_VIOLATION", "counter", "Held down for reliability (in ns).", _violation("reliability")),
+    Field("DEV_XID_ERRORS", "gauge", "Last XID error.", lambda c: c.xid),
+    Field("DEV_ECC_DBE_VOL_TOTAL", "counter", "Double-bit memory errors since the driver loaded.", lambda c: c.ecc),
+    Field("DEV_ROW_REMAP_PENDING", "gauge", "1 while a row remap waits for a reset.", lambda c: c.remap),
+    Field("DEV_FB_FREE", "gauge", "Framebuffer free (in MiB).", lambda c: c.free // MIB),
+    Field("DEV_FB_USED", "gauge", "Framebuffer used (in MiB).", lambda c: c.used // MIB),
+    Field("DEV_FB_RESERVED", "gauge", "Framebuffer reserved (in MiB).", lambda c: RESERVED_BYTES // MIB),
+    Field("PROF_GR_ENGINE_ACTIVE", "gauge", "Share of time the engine is active.", lambda c: c.now.busy),
+    Field("PROF_SM_ACTIVE", "gauge", "Share of cycles an SM has a warp.", lambda c: c.now.busy),
+    Field("PROF_PIPE_TENSOR_ACTIVE", "gauge", "Cycles with an active tensor pipe.", lambda c: c.now.tensor_cycles),
+    Field("PROF_DRAM_ACTIVE", "gauge", "Share of cycles memory moves data.", lambda c: c.now.memory),
+    Field("PROF_PCIE_TX_BYTES", "gauge", "PCIe bytes sent per second.", lambda c: _peers(c, "pcie")),
+    Field(
+        "PROF_PCIE_RX_BYTES",
+        "gauge",
+        "PCIe bytes received per second.",
+        lambda c: (_peers(c, "pcie") or 0.0) + c.now.received / c.machine.gpus,
+    ),
+    Field("PROF_NVLINK_TX_BYTES", "gauge", "NVLink bytes sent per second.", lambda c: _peers(c, "nvlink")),
+    Field("PROF_NVLINK_RX_BYTES", "gauge", "NVLink bytes received per second.", lambda c: _peers(c, "nvlink")),
+)
+
+
+def uuid(index: int) -> str:
+    """The name of the GPU with this number."""
+    return f"GPU-51510000-0000-4000-8000-{index:012d}"
+
+
+def other_bytes(world: World, index: int) -> float:
+    """Framebuffer that other processes hold now on one GPU."""
+    spans = world.setup.faults.other_memory if index == 0 else ()
+    return sum(size for start, end, size in spans if start <= world.now < end)
+
+
+def cards(world: World, meter: Meter) -> tuple[Card, ...]:
+    """All GPUs of the engine at the world's present moment."""
+    return tuple(_card(world, meter, index) for index in range(world.setup.engine.machine.gpus))
+
+
+def _card(world: World, meter: Meter, index: int) -> Card:
+    config, faults, first = world.setup.engine, world.setup.faults, index == 0
+    machine, room = config.machine, config.machine.memory_bytes - RESERVED_BYTES
+    own = min(machine.memory_bytes * config.gpu_memory_utilization, room) if world.up else 0.0
+    held = meter.held if first else None
+    now = meter.first if first else meter.other
+    draw = watts(machine, now, held)
+    warm = IDLE_CELSIUS + (FULL_CELSIUS - IDLE_CELSIUS) * (draw - machine.idle_watts) / (
+        machine.max_watts - machine.idle_watts
+    )
+    codes = [(moment, code) for moment, code in faults.xid if moment <= world.now] if first else []
+    return Card(
+        machine,
+        now,
+        draw,
+        limit_watts(machine, held),
+        meter.joules[0 if first else 1],
+        SLOWDOWN_CELSIUS if held is not None and held.reason == THERMAL else warm,
+        min(room, own + other_bytes(world, index)),
+        meter.violations if first else {},
+        max(codes)[1] if codes else 0,
+        sum(1 for moment in faults.ecc if moment <= world.now) if first else 0,
+        first and faults.row_remap_at <= world.now,
     )
 
 
-def page(config: EngineConfig, now: Activity, energy_joules: float) -> bytes:
-    """The page in dcgm-exporter's own units: MiB, watts, mJ, MHz, percent for utilisation and ratios for profiling."""
-    machine = config.machine
-    mib = 1024**2
-    used = min(machine.memory_bytes * config.gpu_memory_utilization, machine.memory_bytes - RESERVED_BYTES)
-    pressure = max(now.memory, now.tensor)
-    rows = (
-        ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock (in MHz).", SM_CLOCK_MHZ if now.busy > 0 else IDLE_CLOCK_MHZ),
-        (
-            "DCGM_FI_DEV_GPU_TEMP",
-            "gauge",
-            "Temperature (in C).",
-            IDLE_CELSIUS + (MAX_CELSIUS - IDLE_CELSIUS) * pressure,
-        ),
-        ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W).", watts(config, now)),
-        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "counter", "Energy since boot (in mJ).", energy_joules * 1000),
-        ("DCGM_FI_DEV_GPU_UTIL", "gauge", "Utilisation (in %).", round(100 * now.busy)),
-        ("DCGM_FI_DEV_XID_ERRORS", "gauge", "Last XID error.", 0),
-        (
-            "DCGM_FI_DEV_FB_FREE",
-            "gauge",
-            "Framebuffer free (in MiB).",
-            (machine.memory_bytes - used - RESERVED_BYTES) // mib,
-        ),
-        ("DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer used (in MiB).", used // mib),
-        ("DCGM_FI_DEV_FB_RESERVED", "gauge", "Framebuffer reserved (in MiB).", RESERVED_BYTES // mib),
-        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gauge", "Share of time the engine is active.", now.busy),
-        ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "Share of cycles an SM has a warp.", now.busy),
-        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gauge", "Share of cycles the tensor pipe is active.", now.tensor),
-        ("DCGM_FI_PROF_DRAM_ACTIVE", "gauge", "Share of cycles memory moves data.", now.memory),
-    )
-    labels = f'gpu="0",UUID="{UUID}",pci_bus_id="00000000:18:00.0",device="nvidia0",modelName="{machine.name}"'
+def page(world: World, meter: Meter) -> bytes:
+    """The exporter's page: one series per GPU and field."""
+    found = [(_labels(index, card), card) for index, card in enumerate(cards(world, meter))]
     lines: list[str] = []
-    for name, kind, text, value in rows:
-        lines += [
-            f"# HELP {name} {text}",
-            f"# TYPE {name} {kind}",
-            f'{name}{{{labels},Hostname="simulated"}} {value:f}',
-        ]
+    for field in FIELDS:
+        rows = [(labels, field.read(card)) for labels, card in found]
+        shown = [(labels, value) for labels, value in rows if value is not None]
+        if shown:
+            lines += [f"# HELP DCGM_FI_{field.name} {field.help}", f"# TYPE DCGM_FI_{field.name} {field.kind}"]
+            lines += [f"DCGM_FI_{field.name}{{{labels}}} {value:f}" for labels, value in shown]
     return ("\n".join(lines) + "\n").encode()
 
 
-def watts(config: EngineConfig, now: Activity) -> float:
-    """Power between idle and the card's limit, in proportion to the busier of memory and tensor pipes: a guess."""
-    machine = config.machine
-    return machine.idle_watts + (machine.max_watts - machine.idle_watts) * max(now.memory, now.tensor)
+def _labels(index: int, card: Card) -> str:
+    return (
+        f'gpu="{index}",UUID="{uuid(index)}",pci_bus_id="00000000:{0x18 + index:02X}:00.0",device="nvidia{index}",'
+        f'modelName="{card.machine.name}",Hostname="simulated"'
+    )
+
+
+def extra_samples(world: World, labels: Mapping[str, str]) -> dict[Series, float]:
+    """Canonical samples of what no field of the exporter says, and NVML and the topology do.
+
+    Memory of other processes, and what the link to the peers carries both ways. ``labels``: the identity labels.
+    """
+    machine = world.setup.engine.machine
+    found: dict[Series, float] = {}
+    for index in range(machine.gpus):
+        own = {**labels, "gpu": uuid(index), "index": str(index), "join": JOIN}
+        found[series("llm_gpu_memory_other_bytes", **own)] = other_bytes(world, index)
+        if machine.gpus > 1 and machine.link is not None:
+            limit = series("llm_gpu_link_limit_bytes_per_second", **own, link=link_kind(machine.link))
+            found[limit] = 2.0 * machine.link.bandwidth
+    return found

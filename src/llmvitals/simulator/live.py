@@ -1,11 +1,14 @@
-"""A simulated server whose pages can be asked for at any moment, in real or in simulated time."""
+"""A simulated server whose telemetry can be asked for at any moment, in real or in simulated time."""
 
 from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from llmvitals.simulator import exposition, gpu
+from llmvitals.series import Series
+from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, host_families
 from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.world import World
@@ -13,47 +16,96 @@ from llmvitals.simulator.world import World
 SAMPLE_SECONDS = 1.0
 """dcgm-exporter's profiling figures are means over about a second; ours are over whole seconds of simulated time."""
 
+TIMEOUT_SECONDS = 5.0
+"""How long a scrape waits for a page: as long as this exporter's own cycle lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a scrape got: ``took`` seconds, the HTTP status (0: no answer) and the page."""
+
+    took: float
+    status: int
+    body: bytes
+
 
 class Live:
-    """``origin``: the unix moment of simulated time 0.
+    """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows.
 
     Thread-safe. Asking for an earlier moment than before gives the present. The pages
     depend on the moment asked for and not on how often one asks.
     """
 
-    def __init__(self, setup: Setup, *, origin: float = 0.0) -> None:
+    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str = "vllm") -> None:
         self.world = World(setup)
         self.origin = origin
+        self.dialect = dialect
         self._lock = threading.Lock()
-        self._totals = gpu.Totals(0.0)
-        self._activity = gpu.Activity()
-        self._joules = 0.0
+        self._gpus = gpu_meter.Meter(setup.engine.machine, setup.faults.slow)
+        self._host = host_families.Meter()
 
     @property
     def engine(self) -> Engine:
         """The engine of the present server process."""
         return self.world.engine
 
+    def advance(self, t: float) -> None:
+        """Let simulated time pass up to unix moment ``t``."""
+        with self._lock:
+            self._advance(t - self.origin)
+
     def page_at(self, t: float) -> bytes:
         """The engine's metrics page at unix moment ``t``; empty while no process answers."""
         with self._lock:
             self._advance(t - self.origin)
-            world = self.world
-            return exposition.page(world.engine, self.origin, uptime=-world.started) if world.up else b""
+            return self._page()
+
+    def answer_at(self, t: float, *, timeout: float = TIMEOUT_SECONDS) -> Answered:
+        """What a scrape that begins at unix moment ``t`` gets from the engine's page.
+
+        The page waits in the API process behind what came before it, and shows what had been done by then: the engine's
+        counters, which are set when the work is handed over. A scrape that would wait for longer than ``timeout`` seconds
+        gets nothing.
+        """
+        with self._lock:
+            self._advance(t - self.origin)
+            if not self.world.up:
+                return Answered(0.0, 0, b"")
+            took = self.world.front.page_delay()
+            return Answered(timeout, 0, b"") if took > timeout else Answered(took, 200, self._page())
 
     def gpu_page_at(self, t: float) -> bytes:
         """The GPU exporter's page at unix moment ``t``: activity over the last whole second."""
         with self._lock:
             self._advance(t - self.origin)
-            return gpu.page(self.engine.config, self._activity, self._joules)
+            return gpu.page(self.world, self._gpus)
+
+    def gpu_extra_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
+        """What GPU telemetry beside that page says at unix moment ``t``, as canonical samples."""
+        with self._lock:
+            self._advance(t - self.origin)
+            return gpu.extra_samples(self.world, labels)
+
+    def host_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
+        """The host's canonical samples at unix moment ``t``; ``labels``: the identity labels."""
+        with self._lock:
+            self._advance(t - self.origin)
+            return host_families.samples(self.world, self._host, labels)
+
+    def gateway_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
+        """The gateway's canonical samples at unix moment ``t``; empty where there is none."""
+        with self._lock:
+            self._advance(t - self.origin)
+            return gateway_families.samples(self.world, labels)
+
+    def _page(self) -> bytes:
+        world = self.world
+        return exposition.page(world.engine, self.origin, uptime=-world.started) if world.up else b""
 
     def _advance(self, until: float) -> None:
         world = self.world
-        for second in range(math.floor(self._totals.t / SAMPLE_SECONDS) + 1, math.floor(until / SAMPLE_SECONDS) + 1):
-            moment = second * SAMPLE_SECONDS
-            world.advance(moment)
-            after = gpu.Totals.of(moment, world.engine.counters)
-            self._activity = gpu.activity(self._totals, after)
-            self._joules += gpu.watts(world.engine.config, self._activity) * SAMPLE_SECONDS
-            self._totals = after
+        for second in range(math.floor(self._gpus.t / SAMPLE_SECONDS) + 1, math.floor(until / SAMPLE_SECONDS) + 1):
+            world.advance(second * SAMPLE_SECONDS)
+            self._gpus.sample(world.now, world.engine.counters)
+            self._host.sample(world)
         world.advance(max(until, world.now))

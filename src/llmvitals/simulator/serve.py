@@ -1,4 +1,7 @@
-"""A simulated server on a real port: ``/metrics`` as the engine answers it, ``/gpu/metrics`` as dcgm-exporter does."""
+"""A simulated server on a real port: ``/metrics`` as the engine answers it, ``/gpu/metrics`` as dcgm-exporter does.
+
+``/host/metrics`` and ``/gateway/metrics`` hold canonical families, as no one exporter is theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +13,48 @@ from types import TracebackType
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from llmvitals.errors import SettingsError
+from llmvitals.simulator import canonical
 from llmvitals.simulator.live import Live
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 START_SECONDS = 10.0
+LONGEST_SECONDS = 60.0
+"""How long a page is held at most; who asks has gone long before."""
 
 
 class Served:
     """Serves ``live`` from a thread while the context is open.
 
-    ``port`` 0 takes a free one; ``clock`` gives unix seconds.
+    ``port`` 0 takes a free one; ``clock`` gives unix seconds, ``sleep`` lets so many of them pass: a page comes as late as
+    the simulated API process makes it. While no process answers, ``/metrics`` and ``/health`` give 503.
     Raises :class:`SettingsError` when the address cannot be taken.
     """
 
     def __init__(
-        self, live: Live, *, host: str = "127.0.0.1", port: int = 0, clock: Callable[[], float] = time.time
+        self,
+        live: Live,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
         self.gpu_url = f"{self.url}/gpu/metrics"
         # Plain functions: Starlette runs them in threads, so that catching up with the clock holds nobody else.
+        who = {"instance": "simulated", "model": live.world.setup.engine.model}
         routes = [
-            Route("/metrics", lambda _: _page(live.page_at(clock()))),
+            Route("/metrics", lambda _: _answer(live, clock(), sleep)),
             Route("/gpu/metrics", lambda _: _page(live.gpu_page_at(clock()))),
-            Route("/health", _health),
+            Route("/host/metrics", lambda _: _page(canonical.text(live.host_at(clock(), who)))),
+            Route("/gateway/metrics", lambda _: _page(canonical.text(live.gateway_at(clock(), who)))),
+            Route("/health", lambda _: PlainTextResponse("", 200 if live.world.up else 503)),
         ]
         config = uvicorn.Config(
             Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
@@ -84,9 +99,11 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _answer(live: Live, t: float, sleep: Callable[[float], None]) -> Response:
+    answer = live.answer_at(t, timeout=LONGEST_SECONDS)
+    sleep(answer.took)
+    return _page(answer.body) if answer.status else PlainTextResponse("", 503)
+
+
 def _page(body: bytes) -> Response:
     return Response(body, headers={"content-type": TEXT})
-
-
-def _health(_: Request) -> Response:
-    return PlainTextResponse("")
