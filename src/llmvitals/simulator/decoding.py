@@ -103,14 +103,12 @@ class Decoding:
 
     def publish(self, sequence: Sequence, before: int) -> None:
         """Make the blocks findable that were filled since ``before`` tokens were computed."""
-        size, blocks = self._size, sequence.blocks
-        if not self._caching or before // size == sequence.computed // size:
+        if not self._caching:
             return
+        size, blocks, publish = self._size, sequence.blocks, self._pool.publish
         for index in range(before // size, sequence.computed // size):
-            if blocks[index] is None:
-                key = sequence.key(index, size)
-                if self._pool.publish(key):
-                    blocks[index] = key
+            if blocks[index] is None and publish(key := sequence.key(index, size)):
+                blocks[index] = key
 
     def _attend(self, sequence: Sequence, turn: Turn) -> None:
         before = sequence.computed

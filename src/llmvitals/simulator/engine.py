@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
@@ -37,8 +37,7 @@ class Outlet(Protocol):
         """A call has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gauges:
+class Gauges(NamedTuple):
     """What the page shows of the engine's state: as of the end of the last step, whatever happens since."""
 
     running: int = 0
@@ -323,6 +322,6 @@ class Engine:
             state.pool.usage,
             held + len(state.blocked),
             state.swapped,
-            tuple(sorted(state.adapters)),
-            tuple(sorted({s.adapter for s in state.blocked})),
+            tuple(sorted(state.adapters)) if state.adapters else (),
+            tuple(sorted({s.adapter for s in state.blocked})) if state.blocked else (),
         )

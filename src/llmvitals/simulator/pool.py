@@ -61,25 +61,27 @@ class BlockPool:
         if count > self.free:
             return False
         self.held += count
-        while self.held + len(self._idle) > self.capacity:
+        for _ in range(self.held + len(self._idle) - self.capacity):
             self._idle.popitem(last=False)
         return True
 
     def publish(self, key: Key) -> bool:
         """Make a private block findable; False when the key is taken (the block then stays private, as in vLLM)."""
-        if key in self:
+        if key in self._refs or key in self._idle:
             return False
         self._refs[key] = 1
         return True
 
     def release(self, blocks: Sequence[Key | None]) -> None:
         """Give back a sequence's blocks (None: private), last first, so that the tail of a prefix is evicted first."""
+        refs, idle, kept = self._refs, self._idle, 0
         for key in reversed(blocks):
             if key is None:
-                self.held -= 1
-            elif self._refs[key] > 1:
-                self._refs[key] -= 1
+                continue
+            if refs[key] > 1:
+                refs[key] -= 1
+                kept += 1
             else:
-                del self._refs[key]
-                self._idle[key] = None
-                self.held -= 1
+                del refs[key]
+                idle[key] = None
+        self.held -= len(blocks) - kept

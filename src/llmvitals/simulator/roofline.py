@@ -7,6 +7,7 @@ Scaling Transformer Inference", MLSys 2023.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,7 @@ CPU_TINY = Machine(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(NamedTuple):
     """One step in seconds: as a whole, with kernels on the machine (those of the exchange between GPUs included), and at
     the peaks of memory and arithmetic; ``link_bytes``: what each GPU sends.
     """

@@ -78,8 +78,8 @@ class World:
         self.front.engine = self.engine
 
     def _slowdown(self, moment: float) -> float:
-        factors = [slow.factor for slow in self.setup.faults.slow if slow.start <= moment < slow.end]
-        return 1.0 / min(factors) if factors else 1.0
+        slow = self.setup.faults.slow
+        return 1.0 / min((s.factor for s in slow if s.start <= moment < s.end), default=1.0) if slow else 1.0
 
     def _down(self, restart: Restart) -> None:
         self.front.end()
@@ -93,4 +93,4 @@ class World:
 
 def _within(spans: Sequence[tuple[float, float]], moment: float) -> float:
     """The end of the span that covers the moment, or the moment itself."""
-    return max((end for start, end in spans if start <= moment < end), default=moment)
+    return max((end for start, end in spans if start <= moment < end), default=moment) if spans else moment
