@@ -30,12 +30,15 @@ class Front:
 class Gateway:
     """A proxy in front of the engine.
 
-    ``concurrency``: calls that it has open to the engine at most (0: no limit); more wait in its queue, of which
-    ``queue_limit`` bounds the length (None: nothing does) and ``ttl`` the wait (seconds). ``read_timeout`` cuts a stream
-    after so many seconds. ``cancel_seconds``: how long after a client left the engine hears of it (inf: never).
-    The breaker opens for ``breaker_seconds`` when the error ratio of the last 30 s exceeds ``breaker_ratio`` (1: never).
+    ``concurrency``: calls that it has open to the engine at most (0: no limit, and no queue); more wait in its queue, of
+    which ``queue_limit`` bounds the length (None: nothing does; more are answered 429) and ``ttl`` the wait (seconds; 504).
+    ``read_timeout`` cuts a stream after so many seconds. ``cancel_seconds``: how long after a client left the engine hears
+    of it (inf: never, and the call keeps its place until the engine is done). The breaker opens for ``breaker_seconds``
+    when the error ratio of the last 30 s exceeds ``breaker_ratio`` (1: never), then lets one call through to see.
     ``response_cache``: exact repeats are answered from it. ``keep_alive`` False: each call takes a new connection, whose
-    port stays in TIME_WAIT for 60 s (Linux' TCP_TIMEWAIT_LEN). ``weights``: shares that tenants were given.
+    port stays in TIME_WAIT for 60 s (Linux' TCP_TIMEWAIT_LEN). ``connection_limit``: to clients and to the engine together,
+    as nginx' worker_connections; without one, or without a port, a call is answered 503. ``planned_calls``: model calls
+    that a user request was planned to make. ``weights``: shares that tenants were given; the queue serves by them.
     """
 
     name: str = "gateway"
