@@ -200,12 +200,22 @@ class Context:
         return self.growth("llm_preemptions_total")
 
     @cached_property
-    def aborts(self) -> Line | None:
-        """Requests that clients gave up on, so far, by page: answered 2xx, but neither finished nor rejected.
-
-        An aborted request moves no counter of the engine; the HTTP layer counts it when its answer ends. None where
-        one of the three is missing. Off by a few at a page's edge, since the two layers are not read atomically.
+    def given_up(self) -> Line | None:
+        """Requests given up so far, by page, where the engine counts them itself. Which of them it also counts as
+        finished is not known: those that ran are, those that waited are not (SGLang).
         """
+        return self.counter("llm_requests_aborted_total")
+
+    @cached_property
+    def aborts(self) -> Line | None:
+        """Requests that clients gave up on, so far, by page: as the engine counts them, or, where it does not (vLLM),
+        those answered 2xx that are neither finished nor rejected.
+
+        What moves no counter of the engine, the HTTP layer counts when its answer ends. None where one of the three is
+        missing. Off by a few at a page's edge, since the two layers are not read atomically.
+        """
+        if self.given_up is not None:
+            return self.given_up
         clock = self.clock
         ok = line(self.live, "llm_http_requests_total", {"status": "2xx"})
         parents = self.counter("llm_request_n_param_count")

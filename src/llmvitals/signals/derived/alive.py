@@ -68,7 +68,8 @@ def stalled_seconds(c: Context) -> Reading:
 
     Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
     while the engine shows nothing and no answer ends. An idle engine's page is frozen too, and counts as 0; where the
-    page does not show whether work was there, a page that never moves says nothing.
+    page does not show whether work was there, a page that never moves says nothing. An engine that writes its gauges now
+    and then shows running requests for a while after the last has ended: only what outlasts that is a stall.
     """
     shots = c.live.snapshots
     if len(shots) < 2:
@@ -85,8 +86,10 @@ def stalled_seconds(c: Context) -> Reading:
     http = line(c.live, "llm_http_requests_total")
     answered = dict(zip(http.times, http.values, strict=True)) if http else {}
     longest, idle, frozen = 0.0, 0.0, _frozen_runs(c.live)
+    ages = [track.values[-1] for track in c.live.tracks("llm_target_gauge_age_seconds")]
+    old = max(ages, default=0.0)
     for first, last in frozen:
-        busy = inside[shots[first].t] > 0
+        busy = inside[shots[first].t] > 0 and shots[last].t - shots[first].t > old
         climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
         answers = answered.get(shots[last].t, 0.0) - answered.get(shots[first].t, 0.0)
         if busy or (climb >= max(5, last - first) and answers <= 0):
@@ -134,7 +137,7 @@ def activity(c: Context) -> Reading:
     """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no
     traffic.
     """
-    if c.clock is None:
+    if c.clock is None and c.gap(TTFT).kind is not GapKind.NO_TRAFFIC:
         return missing(c, TTFT)
     inside = sum(x.last for x in (c.running, c.waiting) if x is not None)
     return number(c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside)
@@ -168,9 +171,8 @@ def _answers(c: Context, status: str) -> float:
 
 
 def core_families_missing(c: Context) -> Reading:
-    """How many of the families that every version has are absent from a readable page."""
+    """How many of the families that a page needs are absent from a readable one without a reason."""
     if not c.good.snapshots:
         return absent(GapKind.MISSING, "no readable page", "llm_target_up")
-    core = (f"{TTFT}_count", "llm_generation_tokens_total", FINISHED)
-    have = c.good.names()
-    return number(float(sum(name not in have for name in core)))
+    core = (TTFT, "llm_generation_tokens_total", FINISHED)
+    return number(float(sum(c.lost(family) is not None for family in core)))

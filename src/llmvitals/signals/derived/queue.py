@@ -83,12 +83,16 @@ def queue_age_seconds(c: Context) -> Reading:
 
 
 def _left(c: Context) -> tuple[tuple[float, ...], float]:
-    """Requests given up so far by page, surely (what is seen later bounds it), and at the end at most.
+    """Requests that left so far without being finished, by page, surely (what is seen later bounds it), and at the end at
+    most.
 
-    The HTTP layer and the engine are not read at one moment, so a single page's count may be off either way.
+    The HTTP layer and the engine are not read at one moment, so a single page's count may be off either way. Where the
+    engine counts them itself, all that left in the window may be among the finished, or none.
     """
     if c.clock is None or c.aborts is None:
         return (0.0,) * len(c.clock.times if c.clock else ()), 0.0
+    if c.given_up is not None:
+        return (c.given_up.values[0],) * len(c.given_up.values), c.given_up.last
     surely, low = [], float("inf")
     for value in reversed(c.aborts.values):
         low = min(low, value)
@@ -228,7 +232,8 @@ def arrival_rate(c: Context) -> Reading:
     if c.good.seconds <= 0:
         return absent(GapKind.TOO_SHORT, "one page only")
     inside = (c.running.last + c.waiting.last) - (c.running.values[0] + c.waiting.values[0])
-    return number(max(0.0, c.finished + c.aborted + inside) / c.good.seconds)
+    left = 0.0 if c.given_up is not None else c.aborted  # an engine that counts them has most of them among the finished
+    return number(max(0.0, c.finished + left + inside) / c.good.seconds)
 
 
 def preemption_spread_ratio(c: Context) -> Reading:

@@ -44,6 +44,8 @@ def overdue_count(c: Context) -> float:
     i = old[-1]
     gone = (c.aborts.values[-1] - c.aborts.values[i]) if c.aborts else 0.0
     base = c.aborts.values[i] if c.aborts else 0.0
+    if c.given_up is not None:
+        gone += base  # some of them count as finished and never had a first token
     arrived = finished.values[i] + running.values[i] + waiting.values[i] + base
     return max(0.0, min(arrived - clock.values[-1] - gone - base, waiting.values[-1]))
 

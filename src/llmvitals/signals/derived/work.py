@@ -141,7 +141,9 @@ def generation_p90_tokens(c: Context) -> Reading:
 
 
 def aborted_requests(c: Context) -> Reading:
-    """Requests whose clients left in the window, off by a few (HTTP 2xx - finished - rejected after a 200)."""
+    """Requests whose clients left in the window, off by a few (HTTP 2xx - finished - rejected after a 200), or as the
+    engine counts them.
+    """
     if c.aborted is None:
         return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     return number(c.aborted, Standing.ESTIMATE, "off by a few at the edges of pages")
@@ -164,6 +166,9 @@ def wasted_decode_ratio(c: Context) -> Reading:
         return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
     if c.aborted < 1:
         return number(0.0)
+    if c.given_up is not None:
+        why = "the engine counts requests that were given up while they ran as finished, with their tokens"
+        return absent(GapKind.UNSUPPORTED, why, GENERATED)
     h, made = c.hist(GENERATED), c.growth("llm_generation_tokens_total")
     if h is None or made is None:
         return missing(c, GENERATED if h is None else "llm_generation_tokens_total")
