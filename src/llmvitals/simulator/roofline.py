@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins the GPUs of one engine: bytes/s that a GPU can move one way, and seconds that one exchange takes at least."""
+    """What joins the GPUs of one engine: bytes/s that a GPU can move one way at the peak, seconds that one exchange takes at
+    least, and the share (0-1) of the peak that exchanges reach.
+    """
 
     name: str
     bandwidth: float
     latency: float
+    efficiency: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Machine:
     ``flops_per_token`` is 2 x parameters (Kaplan et al. 2020, section 2.1: the forward pass); attention's own
     arithmetic is left out, which is about 6 % for an 8B model at 2,000 tokens. ``step_seconds`` is the fixed cost of a
     step on the host (scheduling, launches, sampling), ``sequence_seconds`` what each sequence in the batch adds to it.
+
+    ``expert_bytes``: the part of the weights that lies in experts, of which each token uses ``expert_share`` (0-1).
     """
 
     name: str
@@ -49,6 +54,9 @@ class Machine:
     layers: int = 32
     hidden: int = 4096
     link: Link | None = None
+    expert_bytes: float = 0.0
+    expert_share: float = 1.0
+    sm_clock_mhz: int = 1980
 
 
 GPU_8B = Machine(
@@ -101,9 +109,13 @@ class StepCost(NamedTuple):
 def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> StepCost:
     """The roofline of one step: ``tokens`` computed for ``sequences`` that read ``context`` tokens of KV in all.
 
-    kernel time = max(bytes / reachable bandwidth, FLOPs / reachable FLOP/s); the weights are read once a step.
+    kernel time = max(bytes / reachable bandwidth, FLOPs / reachable FLOP/s); the weights are read once a step, and of the
+    experts those that some token is sent to: each is missed by n tokens with a chance of (1 - share)^n.
     """
-    memory = (machine.weight_bytes + context * machine.kv_bytes_per_token) / machine.gpus / machine.bandwidth
+    weights = machine.weight_bytes
+    if machine.expert_bytes:
+        weights -= machine.expert_bytes * (1.0 - machine.expert_share) ** tokens
+    memory = (weights + context * machine.kv_bytes_per_token) / machine.gpus / machine.bandwidth
     compute = tokens * machine.flops_per_token / machine.gpus / machine.flops
     exchange, sent = _exchange(machine, tokens)
     kernel = max(memory / machine.bandwidth_efficiency, compute / machine.flops_efficiency) + exchange
@@ -131,5 +143,6 @@ def _exchange(machine: Machine, tokens: int) -> tuple[float, float]:
     if machine.gpus < 2 or machine.link is None:
         return 0.0, 0.0
     share = 2.0 * (machine.gpus - 1) / machine.gpus
+    reached = machine.link.bandwidth * machine.link.efficiency
     times, size = 2 * machine.layers, tokens * machine.hidden * 2.0
-    return times * (machine.link.latency + share * size / machine.link.bandwidth), times * share * size
+    return times * (machine.link.latency + share * size / reached), times * share * size
