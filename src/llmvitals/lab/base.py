@@ -181,7 +181,7 @@ def base(
         max_tokens=2 * lengths[1] + 200,
         tenant="a",
     )
-    surge = replace(stream, name="surge", rate=rate * (1 - USUAL), start=moments.onset, end=moments.end, tenant="b")
+    surge = replace(stream, name="surge", rate=rate * (1 - USUAL), start=moments.onset, end=moments.end, tenant="a")
     setup = Setup(
         config, Workload((stream, surge), draw.whole(0, 2**31)), gateway=Gateway(name=draw.one(("edge", "llm-gw")))
     )

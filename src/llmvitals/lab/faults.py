@@ -9,13 +9,16 @@ import math
 from dataclasses import replace
 
 from llmvitals.lab import spoil
-from llmvitals.lab.base import PLANTS, Base, base
+from llmvitals.lab.base import PLANTS, Base, base, prefill_seconds
 from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
 from llmvitals.simulator.config import Preemption, Speculation, Transfer
 from llmvitals.simulator.hardware import LINKS
 from llmvitals.simulator.setup import Restart, Slow
 from llmvitals.simulator.workload import Lengths, Stream
+
+SLO_TPOT = 0.05
+"""Seconds per token that users were promised, by default."""
 
 ONE_GPU = tuple(plant for plant in PLANTS if plant[2] == 1)
 SEVERAL = tuple(plant for plant in PLANTS if plant[2] > 1)
@@ -27,6 +30,11 @@ def _pool(a: Base, contexts: float, tokens: float) -> Base:
     return a.engine(
         blocks=max(math.ceil(contexts * tokens / engine.block_tokens), -(-engine.max_model_len // engine.block_tokens))
     )
+
+
+def prompts_per_second(a: Base) -> float:
+    """Prompts of mean length that the machine computes when it does nothing else."""
+    return 1.0 / prefill_seconds(a.setup.engine.machine, a.prompt)
 
 
 def _short(a: Base, longest: int) -> Base:
@@ -74,22 +82,21 @@ def vram_headroom(draw: Draw) -> Pair:
 
 def block_fragmentation(draw: Draw) -> Pair:
     """Blocks of hundreds of tokens for contexts of tens: most of what is held is empty."""
-    good = _short(base(draw, prompt=(24, 60), output=(16, 48), running=(12, 24), spread=(0.3, 0.5)), 4096)
+    good = _short(base(draw, prompt=(24, 60), output=(30, 60), running=(16, 28), spread=(0.3, 0.5)), 1024)
     size = draw.one((128, 256))
     # the same memory, cut into larger blocks: too few of them for the load, although its tokens would fit
-    share = draw.by(By((0.6, 0.7), (0.45, 0.6), (0.3, 0.45)))
-    blocks = max(round(good.running * share), -(-4096 // size))
+    share = draw.by(By((0.6, 0.7), (0.45, 0.6), (0.35, 0.45)))
+    blocks = max(round(good.running * share), -(-1024 // size))
     fair = good.engine(block_tokens=16, blocks=blocks * size // 16)
     return Pair(good.engine(block_tokens=size, blocks=blocks), fair)
 
 
 def context_imbalance(draw: Draw) -> Pair:
-    """Contexts of 128k tokens accepted where traffic uses 2k: what that takes for activations is missing from the pool."""
-    good = base(draw, prompt=(900, 2000), output=(24, 60), running=(70, 90), spread=(0.05, 0.3), plants=ONE_GPU)
-    longest = 65_536
-    wide = good.engine(max_model_len=longest, max_num_seqs=128)
-    share = draw.by(By((0.75, 0.85), (0.6, 0.75), (0.45, 0.6)))
-    return Pair(_pool(wide, good.running * share, good.prompt + good.output), good.engine(max_num_seqs=128))
+    """Contexts accepted that are many times what traffic uses: what that takes for activations is missing from the pool."""
+    good = base(draw, prompt=(4300, 5000), output=(300, 380), running=(8, 12), spread=(0.02, 0.08))
+    wide = good.engine(max_model_len=24_576)
+    share = draw.by(By((0.7, 0.8), (0.6, 0.7), (0.5, 0.6)))
+    return Pair(_pool(wide, good.running * share, good.prompt + good.output), good)
 
 
 # -- batch ------------------------------------------------------------------------------------------------------------
@@ -110,7 +117,7 @@ def batch_too_large(draw: Draw) -> Pair:
     slow = replace(machine, sequence_seconds=draw.between(0.0003, 0.0005))
     engine = engine.engine(machine=slow)
     clients = round(draw.by(By((120, 150), (150, 200), (200, 300))))
-    crowd = good.stream("crowd", 0.0, clients=clients, ramp=5.0, think=draw.between(0.2, 1.0), tenant="b")
+    crowd = good.stream("crowd", 0.0, clients=clients, ramp=5.0, think=draw.between(0.2, 1.0))
     return Pair(engine.more(crowd), engine)
 
 
@@ -121,11 +128,10 @@ def interference(draw: Draw) -> Pair:
         max_num_batched_tokens=16_384, max_model_len=32_768, blocks=400_000 // good.setup.engine.block_tokens
     )
     length = draw.whole(6000, 11_000)
-    cost = length * good.setup.engine.machine.flops_per_token / good.setup.engine.machine.gpus
-    one = cost / (good.setup.engine.machine.flops * good.setup.engine.machine.flops_efficiency)
+    one = prefill_seconds(good.setup.engine.machine, length)
     busy = draw.by(By((0.35, 0.42), (0.42, 0.5), (0.5, 0.6)))
     documents = good.stream(
-        "documents", 0.0, rate=busy / one, prompt=Lengths(length, 0.1, high=14_000), output=Lengths(12, 0.3), tenant="b"
+        "documents", 0.0, rate=busy / one, prompt=Lengths(length, 0.1, high=14_000), output=Lengths(12, 0.3)
     )
     return Pair(good.more(documents), good)
 
@@ -133,12 +139,11 @@ def interference(draw: Draw) -> Pair:
 def head_of_line(draw: Draw) -> Pair:
     """Now and then a huge prompt: whoever comes behind it waits until it is through, and the rest of the time nobody does."""
     good = base(draw, prompt=(100, 300), output=(20, 60), running=(2, 5))
-    machine = good.setup.engine.machine
     length = 30_000
     good = good.engine(
         max_model_len=65_536, blocks=400_000 // good.setup.engine.block_tokens, max_num_batched_tokens=2048
     )
-    one = length * machine.flops_per_token / machine.gpus / (machine.flops * machine.flops_efficiency)
+    one = prefill_seconds(good.setup.engine.machine, length)
     busy = draw.by(By((0.35, 0.45), (0.45, 0.55), (0.55, 0.65)))
     together = max(1, math.ceil(draw.between(3.5, 6.0) / one))  # so many documents at once stand in the way for seconds
     documents = good.stream(
@@ -148,29 +153,31 @@ def head_of_line(draw: Draw) -> Pair:
         fan_out=together,
         prompt=Lengths(length, 0.1, high=32_000),
         output=Lengths(8),
-        tenant="b",
     )
     return Pair(good.more(documents), good)
 
 
 def prefill_bound(draw: Draw) -> Pair:
     """More prompt tokens than the machine computes."""
-    good = base(draw, prompt=(2500, 5000), output=(16, 48), running=(1.5, 3), spread=(0.2, 0.6))
-    machine = good.setup.engine.machine
-    fit = machine.flops * machine.flops_efficiency * machine.gpus / machine.flops_per_token / good.prompt
-    much = draw.by(By((1.02, 1.15), (1.15, 1.5), (1.5, 2.2)))
-    good = good.surge(rate=max(0.1, fit * 0.5 - good.rate * 0.3))
-    roomy = good.engine(max_num_seqs=128, blocks=2_000_000 // good.setup.engine.block_tokens)
-    return Pair(roomy.surge(rate=fit * much), roomy)
+    a = base(draw, prompt=(2000, 4500), output=(16, 48), running=(1, 2), spread=(0.1, 0.5))
+    a = a.engine(max_num_seqs=128, blocks=2_000_000 // a.setup.engine.block_tokens)
+    fit = prompts_per_second(a)
+    much = draw.by(By((1.05, 1.2), (1.2, 1.5), (1.5, 2.2)))
+    good = a.each(lambda s: replace(s, rate=fit * (0.08 if s.name == "usual" else 0.17)))
+    return Pair(good.surge(rate=fit * much), good)
 
 
 def draft_rejected(draw: Draw) -> Pair:
     """Drafts that are mostly thrown away make every step dearer."""
-    good = base(draw, running=(8, 16), plants=SEVERAL)
+    good = base(draw, prompt=(100, 400), output=(100, 250), running=(4, 8), plants=SEVERAL)
     tokens = draw.whole(4, 7)
-    acceptance = draw.by(By((0.25, 0.35), (0.12, 0.25), (0.03, 0.12)))
-    cost = 0.05 / (tokens * good.step) * draw.by(By((1.2, 1.5), (1.5, 1.9), (1.9, 2.5)))
-    return Pair(good.engine(speculation=Speculation(tokens, acceptance, cost)), good)
+    acceptance = draw.by(By((0.3, 0.4), (0.15, 0.3), (0.03, 0.15)))
+    gained = sum(acceptance**i for i in range(tokens + 1))  # tokens a step (Leviathan et al. 2023, equation 1)
+    worth = SLO_TPOT * draw.by(By((1.4, 1.6), (1.6, 1.9), (1.9, 2.3)))  # what a token then takes
+    kernel = good.step - good.setup.engine.machine.step_seconds
+    return Pair(
+        good.engine(speculation=Speculation(tokens, acceptance, (worth * gained - good.step) / (tokens * kernel))), good
+    )
 
 
 def unbounded_output(draw: Draw) -> Pair:
@@ -183,7 +190,6 @@ def unbounded_output(draw: Draw) -> Pair:
         share,
         max_tokens=None,
         output=Lengths(good.output * 1.5, draw.between(1.5, 2.5), high=16_000),
-        tenant="b",
     )
     return Pair(good.more(wild), good.more(replace(wild, max_tokens=512)))
 
@@ -192,8 +198,7 @@ def unbounded_output(draw: Draw) -> Pair:
 def _shared(draw: Draw, busy: float) -> Base:
     """Long shared beginnings that the cache saves: the load is what the machine serves of it with hits."""
     a = base(draw, prompt=(2200, 4000), output=(30, 80), running=(2, 4), spread=(0.02, 0.1))
-    machine = a.setup.engine.machine
-    fit = machine.flops * machine.flops_efficiency * machine.gpus / machine.flops_per_token / a.prompt
+    fit = prompts_per_second(a)
     prefixes, tokens = draw.whole(2, 6), round(a.prompt * draw.between(0.8, 0.92))
     a = a.engine(max_num_seqs=128, blocks=1_500_000 // a.setup.engine.block_tokens)
     a = a.streams(prefix_tokens=tokens, prefixes=prefixes)
@@ -364,9 +369,7 @@ def runaway_agent(draw: Draw) -> Pair:
     """One session calls the same tool with the same arguments, as fast as it is answered."""
     a = base(draw, running=(3, 8))
     clients = round(draw.by(By((1, 1), (1, 2), (2, 4))))
-    loop = a.stream(
-        "agent", 0.0, clients=clients, think=0.05, sessions=1, loops=True, output=Lengths(20, 0.2), tenant="b"
-    )
+    loop = a.stream("agent", 0.0, clients=clients, think=0.05, sessions=1, loops=True, output=Lengths(20, 0.2))
     return Pair(a.more(loop), a)
 
 

@@ -5,7 +5,6 @@ What clients saw decides whether a scenario counts; the pages decide what the tr
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,13 +30,13 @@ ORIGIN = 1_800_000_000.0
 
 INSTANCE = "replica-0"
 
-SCRAPE_TIMEOUT = 5.0
-"""Seconds after which a scrape gives up."""
-
 MET, BROKEN = 0.05, 0.10
 """Shares of broken promises: up to MET the SLO (95 % of requests) is met; from BROKEN on, twice its budget, a scenario
 counts as showing harm. What lies between shows nothing, and does not count.
 """
+
+CLEARLY = 1.25
+"""Harm counts where a promise is missed by a quarter: histograms of engines have no edge between 2 s and 2.5 s."""
 
 FEWEST_CALLS = 20
 """Calls below which shares say nothing: a scenario with fewer counts only where it needs no harm."""
@@ -85,7 +84,7 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
     row = BY_NAME[job.scenario]
     for attempt in range(ATTEMPTS):
         draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
-        dialect = draw.one([d for d in row.dialects if d!="sglang"] or ["vllm"])
+        dialect = draw.one(row.dialects)
         pair = row.draw(draw)
         shown = _Run(pair.bad, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}")
         why = _why_not(row, pair, shown)
@@ -133,34 +132,35 @@ class _Run:
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
         first = times.interval if row.young else WARM
-        end = times.end + (times.window + times.interval + 20.0 if row.after else 0.0)
+        end = times.end + times.window + times.interval + 20.0 if row.after else times.onset + row.lasts * times.window
         self.onset = 0.0 if row.young else times.onset
-        self.last = min(end, times.window) if row.young else end
+        last = min(end, times.window) if row.young else end
+        self.last = (
+            first + int((last - first) / times.interval) * times.interval
+        )  # the last page is the newest there is
         self.snapshots: list[Snapshot] = []
-        marks = iter(sorted((max(0.0, self.last - times.window), self.last)))
-        self._facts: list[_Count] = []
+        before: _Count | None = None
         rng = random.Random(seed)
         reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
         gpus = Ingest(instance="gpus", kind="dcgm")
-        mark = next(marks)
         moment = first
         while moment <= self.last + 1e-9:
-            if mark is not None and mark <= moment:
-                self._facts.append(_count(self.live.world, mark))
-                mark = next(marks, math.inf)
+            if before is None and self.last - times.window <= moment:
+                self.live.advance(ORIGIN + max(0.0, self.last - times.window))
+                before = _count(self.live.world)
             self.snapshots.append(self._look(moment, pair, rng, reader, gpus))
             moment += times.interval
         self.live.advance(ORIGIN + self.last)
-        while len(self._facts) < 2:
-            self._facts.append(_count(self.live.world, self.last))
-        self.facts = _facts(self._facts[0], self._facts[1], self.live.world, self.last - times.window, self.last)
+        assert before is not None
+        margin = 1.0 if row.kind is Kind.HEALTHY else CLEARLY
+        self.facts = _facts(
+            before, _count(self.live.world), self.live.world, self.last - times.window, self.last, margin=margin
+        )
 
     def _look(self, moment: float, pair: Pair, rng: random.Random, reader: Ingest, gpus: Ingest) -> Snapshot:
         t = ORIGIN + moment
         answer = self.live.answer_at(t)
         page = (answer.took, answer.status, answer.body)
-        if page[0] >= SCRAPE_TIMEOUT:
-            page = (SCRAPE_TIMEOUT, 0, b"")
         if pair.spoil is not None and moment >= pair.spoil.start:
             page = pair.spoil.change(page, t, rng)
         took, status, body = page
@@ -213,42 +213,43 @@ class _Count:
 
     preemptions: int
     finished: int
+    rejected: int
     down: int
 
 
-def _count(world: World, moment: float) -> _Count:
+def _count(world: World) -> _Count:
     counters = world.engine.counters
-    return _Count(counters.preemptions, sum(counters.finished.values()), len(world.restarts))
+    return _Count(counters.preemptions, sum(counters.finished.values()), counters.rejected, len(world.restarts))
 
 
-def _facts(before: _Count, after: _Count, world: World, start: float, end: float) -> Facts:
+def _facts(before: _Count, after: _Count, world: World, start: float, end: float, *, margin: float = 1.0) -> Facts:
     """What clients saw between two moments, and what the engine did.
 
     A call belongs to the stretch in which its fate was decided: when its first token came too late or not, when it ended.
     """
     slo, faults = SETTINGS.slo, world.setup.faults
+    ttft, tpot = slo.ttft_seconds * margin, slo.tpot_seconds * margin
     calls = late = slow = failed = left = unbounded = loops = 0
     for answer in world.clients.log:
-        due = min(answer.sent + slo.ttft_seconds, answer.first if answer.first is not None else answer.ended)
-        if not start <= max(due, min(answer.ended, due)) <= end:
+        due = answer.sent + ttft if answer.first is None else min(answer.sent + ttft, answer.first)
+        if not start <= min(due, answer.ended) <= end:
             continue
         calls += 1
-        late += answer.first is None or answer.first - answer.sent > slo.ttft_seconds
-        slow += answer.tpot is not None and answer.tpot > slo.tpot_seconds
-        broken = answer.outcome not in ("ok", "left", "too long")
-        failed += broken and answer.first is not None and answer.first - answer.sent <= slo.ttft_seconds
+        late += answer.first - answer.sent > ttft if answer.first is not None else answer.ended - answer.sent > ttft
+        slow += answer.tpot is not None and answer.tpot > tpot
+        prompt_enough = answer.first is not None and answer.first - answer.sent <= ttft
+        failed += answer.outcome not in ("ok", "left", "too long") and (
+            prompt_enough or answer.ended < answer.sent + ttft
+        )
         left += answer.outcome in ("left", "timeout")
-        stream = world.setup.workload.streams[answer.request.stream]
         unbounded += answer.request.max_tokens is None
-        loops += stream.loops
+        loops += world.setup.workload.streams[answer.request.stream].loops
     for call in world.clients.open.values():
-        if start <= call.sent + slo.ttft_seconds <= end and (
-            call.first is None or call.first - call.sent > slo.ttft_seconds
-        ):
+        unbounded += call.request.max_tokens is None
+        if start <= call.sent + ttft <= end and (call.first is None or call.first - call.sent > ttft):
             calls += 1
             late += 1
-        unbounded += call.request.max_tokens is None
-    events = sum(start <= t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid)))
+    events = sum(t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid)))
     return Facts(
         calls,
         late,
@@ -258,6 +259,7 @@ def _facts(before: _Count, after: _Count, world: World, start: float, end: float
         after.preemptions - before.preemptions,
         after.finished - before.finished,
         unbounded,
+        after.rejected - before.rejected,
         (end - start) / 60,
         after.down - before.down,
         events,
@@ -279,7 +281,7 @@ def _why_not(row: Scenario, pair: Pair, run: _Run) -> str:
         return f"nobody is hurt: {bad.bad:.0%} of {bad.calls} calls broke a promise"
     if pair.good is pair.bad:
         return ""
-    good = _without(row, pair)
+    good = _without(pair, run.last)
     if row.hazard is not None and row.hazard(good):
         return "the hazard is there without the fault"
     if row.hazard is None and good.bad > MET:
@@ -287,11 +289,10 @@ def _why_not(row: Scenario, pair: Pair, run: _Run) -> str:
     return ""
 
 
-def _without(row: Scenario, pair: Pair) -> Facts:
+def _without(pair: Pair, until: float) -> Facts:
     """The same draw without the fault: only its clients and counters are looked at."""
-    times, world = pair.good.times, World(pair.good.setup)
-    last = times.window if row.young else times.end
-    world.advance(max(0.0, last - times.window))
-    before = _count(world, last - times.window)
-    world.advance(last)
-    return _facts(before, _count(world, last), world, last - times.window, last)
+    start, world = max(0.0, until - pair.good.times.window), World(pair.good.setup)
+    world.advance(start)
+    before = _count(world)
+    world.advance(until)
+    return _facts(before, _count(world), world, start, until)

@@ -38,6 +38,7 @@ class Facts:
     preemptions: int
     finished: int
     unbounded: int  # calls without max_tokens
+    rejected: int  # calls refused at admission
     minutes: float
     down: int  # restarts
     events: int  # XID and uncorrectable ECC events
@@ -59,7 +60,7 @@ class Scenario:
 
     ``shown_by``: the telemetry that is needed to tell the cause, all of it. ``hazard``: for causes that count without harm.
     ``dialects``: which pages can show it. ``after``: judged once the fault has passed, when nothing is wrong any more.
-    ``judged``: seconds after the onset at which the last verdict is asked for (0: at the end of the fault).
+    ``lasts``: windows from the onset to the last verdict: what leaves no page behind is judged while some are left.
     """
 
     name: str
@@ -72,4 +73,5 @@ class Scenario:
     dialects: tuple[str, ...] = DIALECTS
     severities: tuple[str, ...] = LEVELS_OF_SEVERITY
     after: bool = False
+    lasts: float = 1.2
     young: bool = False  # pages from the process' first moment on: it has just started

@@ -40,6 +40,10 @@ def _loops(f: Facts) -> bool:
     return f.loops > 10 * f.minutes
 
 
+def _refused(f: Facts) -> bool:
+    return f.rejected >= 10
+
+
 def _always(f: Facts) -> bool:
     return True
 
@@ -51,7 +55,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("kv-cache-saturation", F, faults.kv_saturation, ("kv-cache-saturation",)),
     Scenario("preemption-thrash", F, faults.preemption_thrash, ("preemption-thrash",), hazard=_thrash),
     Scenario("preemption-mode", F, faults.preemption_mode, ("preemption-mode",)),
-    Scenario("vram-headroom", F, faults.vram_headroom, ("vram-headroom",), shown_by=GPU | HOST, hazard=_restarted),
+    Scenario(
+        "vram-headroom", F, faults.vram_headroom, ("vram-headroom",), shown_by=GPU | HOST, hazard=_restarted, lasts=0.9
+    ),
     Scenario("block-fragmentation", F, faults.block_fragmentation, ("block-fragmentation",), dialects=V1),
     Scenario(
         "context-imbalance", C, faults.context_imbalance, ("context-imbalance", "kv-cache-saturation"), dialects=V1
@@ -81,16 +87,18 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("fan-out", F, faults.fan_out, ("fan-out",), shown_by=GATEWAY),
     Scenario("runaway-agent", F, faults.runaway_agent, ("runaway-agent",), shown_by=GATEWAY, hazard=_loops),
     Scenario("cold-start", F, faults.cold_start, ("cold-start",), young=True),
-    Scenario("rollout-and-probes", F, faults.rollout, ("rollout-and-probes",), hazard=_restarted, dialects=VLLM),
+    Scenario(
+        "rollout-and-probes", F, faults.rollout, ("rollout-and-probes",), hazard=_restarted, dialects=VLLM, lasts=0.9
+    ),
     Scenario("hardware-throttled", F, faults.throttled, ("hardware-event",), shown_by=GPU),
     Scenario("hardware-error", F, faults.gpu_error, ("hardware-event",), shown_by=GPU, hazard=_broke),
     Scenario("engine-stalled", F, faults.stall, ("not-serving",)),
-    Scenario("engine-died", F, faults.death, ("not-serving",)),
+    Scenario("engine-died", F, faults.death, ("not-serving",), lasts=0.6),
     Scenario("only-errors", F, faults.errors, ("not-serving",), dialects=V1),
     Scenario("scrapes-fail", F, faults.broken_scrapes, ("telemetry-broken",), hazard=_always),
     Scenario("page-filtered", F, faults.filtered_page, ("telemetry-broken",), hazard=_always, dialects=V1),
     Scenario("two-behind-one-address", F, faults.shared_address, ("telemetry-broken",), hazard=_always, dialects=V1),
-    Scenario("shedding", F, faults.shedding, ("overloaded-and-shedding",), hazard=_always, dialects=V1),
+    Scenario("shedding", F, faults.shedding, ("overloaded-and-shedding",), hazard=_refused, dialects=V1),
     # -- two at once ----------------------------------------------------------------------------------------------
     *compounds.ROWS,
     # -- look-alikes ----------------------------------------------------------------------------------------------
@@ -114,7 +122,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("adapters-not-grammars", L, mimics.adapters_not_grammars, mimics="grammar-compilation", dialects=V1),
     Scenario("cheap-schemas", L, mimics.cheap_schemas, mimics="grammar-compilation", dialects=V1),
     Scenario("overload-from-the-start", L, mimics.overload_from_the_start, mimics="cold-start", young=True),
-    Scenario("out-of-memory", L, mimics.out_of_memory, mimics="rollout-and-probes"),
+    Scenario("out-of-memory", L, mimics.out_of_memory, mimics="rollout-and-probes", lasts=0.9),
     Scenario("low-clocks", L, mimics.low_clocks, mimics="hardware-event"),
     Scenario("capped-harmless", L, mimics.capped_harmless, mimics="hardware-event"),
     Scenario("held-blocks", L, mimics.held_blocks, mimics="block-fragmentation"),
