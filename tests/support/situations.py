@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from llmvitals.series import Window
 from support.made import Server, healthy, run, without
-from support.situation import PAGES, Situation
+from support.situation import PAGES, Situation, merged
+from support.situations_gateway import GATEWAY, WELL_GATEWAY
 from support.situations_hardware import HARDWARE, WELL_HARDWARE, api_process
 from support.situations_hardware import restarted as ended
 
@@ -501,7 +502,7 @@ def high_load_and_well() -> Window:
     return run(PAGES, each, server)
 
 
-SITUATIONS: tuple[Situation, ...] = (
+ENGINE: tuple[Situation, ...] = (
     Situation(
         "not-serving",
         {"died": died, "5xx only": failing_silently, "stalled": stalled, "stalled while empty": stalled_empty},
@@ -697,8 +698,9 @@ SITUATIONS: tuple[Situation, ...] = (
         },
         {"one refused scrape": one_refused_scrape, "idle": idle},
     ),
-    *HARDWARE,
 )
+
+SITUATIONS = merged(ENGINE, HARDWARE, GATEWAY)
 
 WELL: Mapping[str, Callable[[], Window]] = {
     "moderate load": lambda: run(PAGES, healthy),
@@ -714,5 +716,6 @@ WELL: Mapping[str, Callable[[], Window]] = {
     "evicted prefixes": lambda: evicted(ttft=0.3),
     "slow KV transfers": lambda: kv_transfer(ttft=0.2),
     **WELL_HARDWARE,
+    **WELL_GATEWAY,
 }
 """Windows in which nobody is hurt."""

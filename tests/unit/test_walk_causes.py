@@ -7,7 +7,7 @@ import pytest
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import compute
 from llmvitals.triage.checks import BY_CAUSE, CHECKS
-from llmvitals.triage.judge import weigh
+from llmvitals.triage.judge import proved, weigh
 from llmvitals.triage.verdict import Outcome, State
 from llmvitals.triage.walk import diagnose, states
 from support.recordings import name_of
@@ -23,7 +23,8 @@ BY = {s.cause: s for s in SITUATIONS}
 @pytest.mark.parametrize(("cause", "name"), SHOWN)
 def test_a_window_that_shows_a_cause_is_called_by_its_name(cause, name):
     verdict = diagnose(BY[cause].shown[name](), SETTINGS)
-    if BY_CAUSE[cause].leads or cause in NAMES:
+    check = BY_CAUSE[cause]
+    if check.leads or cause in NAMES or proved(check, states(verdict)[cause]):
         assert name_of(verdict) == NAMES.get(cause, cause), verdict.sentence
     else:
         assert cause in {f.cause for f in verdict.contributing}

@@ -92,6 +92,8 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     )
     outcome, leading = _outcome(findings, results, readings, settings)
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
+    if outcome is Outcome.SHEDDING:
+        doubt = _not_shedding(findings, results, readings, settings)
     if doubt:
         outcome, leading = Outcome.UNDETERMINED, None
     contributing = tuple(f for f in findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
@@ -150,6 +152,17 @@ def _doubt(leading: Finding, results: dict[str, CheckResult], readings: Readings
         if BY_CAUSE[leading.cause].step == 0 or (unhurt and leading.cause not in _may_explain(check)):
             continue
         return f"Undetermined: {leading.cause} shows, but {check.cause} cannot be ruled out: {why}."
+    return ""
+
+
+def _not_shedding(
+    findings: tuple[Finding, ...], results: dict[str, CheckResult], readings: Readings, settings: Settings
+) -> str:
+    """Why refused load must not be called well refused: what would explain it is undecided for want of a family."""
+    refusing = [f.cause for f in findings if BY_CAUSE[f.cause].outcome is Outcome.SHEDDING]
+    others = tuple(c for c in CHECKS if set(refusing) & set(_may_explain(c)))
+    for check, why in _open(others, results, readings, settings):
+        return f"Undetermined: load is refused, but {check.cause} cannot be ruled out: {why}."
     return ""
 
 

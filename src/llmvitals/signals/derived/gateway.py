@@ -20,6 +20,8 @@ USERS = "llm_gateway_user_requests_total"
 TTFT = "llm_gateway_ttft_seconds"
 WAITING = "llm_gateway_queue_waiting"
 DROPPED = "llm_gateway_queue_dropped_total"
+CONNECT_ERRORS = "llm_gateway_connect_errors_total"
+PLAN = "llm_gateway_planned_calls"
 LEFT = "llm_gateway_disconnects_total"
 REPEATS = "llm_gateway_exact_repeats_total"
 HITS = "llm_gateway_cache_hits_total"
@@ -65,16 +67,28 @@ def refused_of(statuses: dict[str, float], connect_errors: float = 0.0) -> float
     return busy + max(0.0, full - connect_errors)
 
 
+def _if_any(c: Context, family: str, **match: str) -> float | Reading:
+    """Growth of a counter; 0 where the source says that it has no such thing, and a gap where it should be there."""
+    found = c.growth(family, **match)
+    if found is not None:
+        return found
+    gap = c.gap(family)
+    return 0.0 if gap.kind is GapKind.UNSUPPORTED or c.good.tracks(family) else Reading(None, gap=gap)
+
+
 def _refused(c: Context) -> tuple[float, float] | Reading:
     """(refused calls, all calls): by status, or by what the gateway's queue gave up where that is more."""
     found = by_status(c)
+    errors, dropped = _if_any(c, CONNECT_ERRORS), _if_any(c, DROPPED)
+    left = _if_any(c, DROPPED, reason=CLIENT_LEFT)
     if isinstance(found, Reading):
         return found
-    dropped = growth_by(c.good, DROPPED, "reason") or {}
-    given_up = sum(n for reason, n in dropped.items() if reason != CLIENT_LEFT)
+    if isinstance(errors, Reading):
+        return errors
+    if isinstance(dropped, Reading) or isinstance(left, Reading):
+        return missing(c, DROPPED)
     calls = sum(found.values())
-    refused = refused_of(found, c.growth("llm_gateway_connect_errors_total") or 0.0)
-    return min(calls, max(refused, given_up)), calls
+    return min(calls, max(refused_of(found, errors), dropped - left)), calls
 
 
 def refused_calls(c: Context) -> Reading:
@@ -248,23 +262,23 @@ def calls_per_user_request(c: Context) -> Reading:
 def fan_out_excess(c: Context) -> Reading:
     """Model calls for each request of a user over what was planned.
 
-    Where no plan is given, over the most that an agent makes as a rule (15): an estimate, and a lenient one.
+    Where the gateway knows of no plan, over the most that an agent makes as a rule (15): an estimate, and a lenient one.
     """
-    calls, plan = calls_per_user_request(c), line(c.good, "llm_gateway_planned_calls", peak=True)
-    if calls.value is None:
-        return calls
-    if plan is None or plan.last <= 0:
-        return number(calls.value / AGENT_CALLS, Standing.ESTIMATE, "no plan is given: an agent's most stands in")
-    return number(calls.value / plan.last)
+    calls, plan = calls_per_user_request(c), planned_calls(c)
+    if calls.value is None or plan.value is None:
+        return calls if calls.value is None else plan
+    return number(calls.value / plan.value, plan.standing, plan.note)
 
 
 def planned_calls(c: Context) -> Reading:
-    """Model calls that a request of a user was planned to make; an agent's most where no plan is given."""
-    plan = line(c.good, "llm_gateway_planned_calls", peak=True)
+    """Model calls that a request of a user was planned to make; an agent's most where the gateway knows of no plan."""
+    plan = line(c.good, PLAN, peak=True)
     if plan is not None and plan.last > 0:
         return number(plan.last)
-    found = calls_per_user_request(c)
-    return found if found.value is None else number(AGENT_CALLS, Standing.ESTIMATE, "no plan is given")
+    told = c.gap(PLAN)
+    if plan is None and (told.kind is GapKind.MISSING or not c.good.tracks(CALLS)):
+        return Reading(None, gap=told)
+    return number(AGENT_CALLS, Standing.ESTIMATE, "no plan is given: an agent's most stands in")
 
 
 def session_calls_peak(c: Context) -> Reading:
@@ -349,12 +363,13 @@ def ghost_calls(c: Context) -> Reading:
 
     Those that left while they queued in the gateway never reached the engine and are no ghosts.
     """
-    left = c.growth(LEFT)
+    left, queued = c.growth(LEFT), _if_any(c, DROPPED, reason=CLIENT_LEFT)
     if left is None:
         return missing(c, LEFT)
+    if isinstance(queued, Reading):
+        return queued
     if c.aborted is None:
         return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
-    queued = c.growth(DROPPED, reason=CLIENT_LEFT) or 0.0
     return number(max(0.0, left - queued - c.aborted), Standing.ESTIMATE, "off by a few at the edges of pages")
 
 
