@@ -73,8 +73,9 @@ class ApiServer:
         self.calls[id(call)] = call
         request = call.request
         call.arrived = max(self.clock.now, self._busy)
+        engine = self.engine
         work = self.config.request_seconds + request.prompt * self.config.prompt_token_seconds
-        self.clock.at(self._work(self.clock.now, work), lambda: self._hand_over(call, self.engine))
+        self.clock.at(self._work(self.clock.now, work), lambda: self._hand_over(call, engine))
 
     def cancel(self, call: Call) -> None:
         """The connection of a call was closed by the other side."""
@@ -84,8 +85,9 @@ class ApiServer:
             call.ended = self.clock.now
 
     def stall(self, until: float) -> None:
-        """Nothing is done until then."""
-        self._busy = max(self._busy, until)
+        """Nothing is done until then; what was there before is done after it."""
+        now = self.clock.now
+        self._busy = max(self._busy, now) + max(0.0, until - now)
 
     def end(self) -> None:
         """The process ends: every connection breaks."""
