@@ -83,10 +83,14 @@ class Clients:
         self._rngs = [random.Random(f"{workload.seed}/{i}") for i in range(len(workload.streams))]
         self._moods = [random.Random(f"{workload.seed}/{i}/mood") for i in range(len(workload.streams))]
         self._budgets = [Budget(stream.retry_budget) for stream in workload.streams]
+        self._replayed = [0] * len(workload.streams)
         self._texts: list[list[Request]] = [[] for _ in workload.streams]
         for index, stream in enumerate(workload.streams):
             if stream.rate > 0:
                 clock.at(self._next(index, stream.start), lambda i=index: self._arrive(i))  # type: ignore[misc]
+            if not stream.clients:
+                for sent in stream.replay:
+                    clock.at(stream.start + sent.at, lambda i=index: self._user(i, None))  # type: ignore[misc]
             for client in range(stream.clients):
                 moment = stream.start + stream.ramp * client / stream.clients
                 clock.at(moment, lambda i=index, c=client: self._user(i, c))  # type: ignore[misc]
@@ -125,6 +129,8 @@ class Clients:
 
     def _draw(self, index: int, stream: Stream, rng: random.Random, session: int, *, closed: bool) -> Request:
         self._number += 1
+        if stream.replay:
+            return self._recorded(index, stream, session, closed=closed)
         known = self._texts[index]
         if stream.repeats and known and rng.random() < stream.repeats:
             again = rng.choice(known)
@@ -151,6 +157,28 @@ class Clients:
             known.append(request)
         return request
 
+    def _recorded(self, index: int, stream: Stream, session: int, *, closed: bool) -> Request:
+        sent = stream.replay[self._replayed[index] % len(stream.replay)]
+        self._replayed[index] += 1
+        return Request(
+            number=self._number,
+            stream=index,
+            prompt=sent.prompt,
+            output=sent.output,
+            max_tokens=sent.max_tokens,
+            ignore_eos=stream.ignore_eos,
+            prefix=sent.prefix,
+            prefix_tokens=0 if stream.id_first else min(stream.prefix_tokens, sent.prompt),
+            adapter=sent.adapter,
+            schema=0 if stream.schemas else -1,
+            schema_seconds=stream.schema_seconds,
+            session=session,
+            user=self.user_requests,
+            text=self._number,
+            leaves=sent.leaves,
+            closed=closed,
+        )
+
     # -- calls ----------------------------------------------------------------------------------------------------
     def _send(self, request: Request) -> None:
         stream, now = self.workload.streams[request.stream], self.clock.now
@@ -159,6 +187,8 @@ class Clients:
         self.sent += 1
         if not request.attempt:
             self._budgets[request.stream].earn()
+        if request.leaves < math.inf:
+            self.clock.at(now + request.leaves, lambda: self._leave(call, "left"))
         if stream.timeout < math.inf:
             self.clock.at(now + stream.timeout, lambda: self._leave(call, "timeout"))
         if stream.patience < math.inf:

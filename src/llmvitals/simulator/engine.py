@@ -205,15 +205,18 @@ class Engine:
     def _cost(self, planned: Planned) -> StepCost:
         machine, decoding = self.config.machine, self.state.decoding
         sequences = tokens = context = 0
+        pairs = 0.0
         for sequence, count in planned.chunks:
+            pairs += count * (sequence.computed + count / 2)
             sequences += 1
             tokens += count
             context += sequence.computed + count
         if not planned.turn:
-            return step_cost(machine, sequences, tokens, context)
+            return step_cost(machine, sequences, tokens, context, pairs)
         tokens += decoding.tokens
         context += decoding.context + decoding.tokens
-        cost = step_cost(machine, sequences + decoding.count, tokens, context)
+        pairs += decoding.context * decoding.width
+        cost = step_cost(machine, sequences + decoding.count, tokens, context, pairs)
         if decoding.speculation:
             plain = step_cost(machine, decoding.count, decoding.count, decoding.context + decoding.count)
             cost = with_drafting(cost, plain, decoding.speculation.tokens * decoding.speculation.cost)

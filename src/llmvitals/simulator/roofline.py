@@ -30,9 +30,10 @@ class Machine:
     whole model's and are split evenly.
 
     ``bandwidth`` and ``flops`` are peaks (bytes/s, FLOP/s); the efficiencies (0-1) say what real kernels reach of them.
-    ``flops_per_token`` is 2 x parameters (Kaplan et al. 2020, section 2.1: the forward pass); attention's own
-    arithmetic is left out, which is about 6 % for an 8B model at 2,000 tokens. ``step_seconds`` is the fixed cost of a
-    step on the host (scheduling, launches, sampling), ``sequence_seconds`` what each sequence in the batch adds to it.
+    ``flops_per_token`` is 2 x parameters (Kaplan et al. 2020, section 2.1: the forward pass); ``attention_flops`` what each
+    token costs for each token before it: 4 x layers x width of the attention (a product with its key, one with its value; 0:
+    left out, which is about 6 % for an 8B model at 2,000 tokens). ``step_seconds`` is the fixed cost of a step on the host
+    (scheduling, launches, sampling), ``sequence_seconds`` what each sequence in the batch adds to it.
 
     ``expert_bytes``: the part of the weights that lies in experts, of which each token uses ``expert_share`` (0-1).
     """
@@ -57,6 +58,7 @@ class Machine:
     expert_bytes: float = 0.0
     expert_share: float = 1.0
     sm_clock_mhz: int = 1980
+    attention_flops: float = 0.0
 
 
 GPU_8B = Machine(
@@ -106,8 +108,9 @@ class StepCost(NamedTuple):
     link_bytes: float = 0.0
 
 
-def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> StepCost:
-    """The roofline of one step: ``tokens`` computed for ``sequences`` that read ``context`` tokens of KV in all.
+def step_cost(machine: Machine, sequences: int, tokens: int, context: int, pairs: float = 0.0) -> StepCost:
+    """The roofline of one step: ``tokens`` computed for ``sequences`` that read ``context`` tokens of KV in all; ``pairs``:
+    how many tokens come before those that are computed, each counted for itself.
 
     kernel time = max(bytes / reachable bandwidth, FLOPs / reachable FLOP/s); the weights are read once a step, and of the
     experts those that some token is sent to: each is missed by n tokens with a chance of (1 - share)^n.
@@ -116,7 +119,7 @@ def step_cost(machine: Machine, sequences: int, tokens: int, context: int) -> St
     if machine.expert_bytes:
         weights -= machine.expert_bytes * (1.0 - machine.expert_share) ** tokens
     memory = (weights + context * machine.kv_bytes_per_token) / machine.gpus / machine.bandwidth
-    compute = tokens * machine.flops_per_token / machine.gpus / machine.flops
+    compute = (tokens * machine.flops_per_token + pairs * machine.attention_flops) / machine.gpus / machine.flops
     exchange, sent = _exchange(machine, tokens)
     kernel = max(memory / machine.bandwidth_efficiency, compute / machine.flops_efficiency) + exchange
     seconds = machine.step_seconds + sequences * machine.sequence_seconds + kernel

@@ -38,6 +38,22 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that was recorded: when it was sent (seconds from the stream's start) and what it was.
+
+    ``output``: what the model said, or would have said; ``leaves``: seconds after which its client closed the connection.
+    """
+
+    at: float
+    prompt: int
+    output: int
+    max_tokens: int | None = None
+    prefix: int = 0
+    adapter: int = -1
+    leaves: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """One kind of traffic from ``start`` to ``end`` (seconds of simulated time).
 
@@ -59,6 +75,10 @@ class Stream:
     in Palm's and Erlang's A model). ``fan_out``: model calls per user request, all at once, on average (at least one).
     ``sessions``: how many sessions the requests belong to (0: one each); a closed-loop client stays in one. ``loops``: each
     call is the same tool call again. ``repeats``: share of calls that repeat an earlier one word for word.
+
+    ``replay``: recorded requests in the order in which they were sent. They take the place of what would be drawn (lengths,
+    max_tokens, prefix, adapter; the first grammar where there are several): sent at their moments, or by ``clients`` one
+    after the other, from the first again when all were sent.
     """
 
     name: str = "default"
@@ -95,6 +115,7 @@ class Stream:
     sessions: int = 0
     loops: bool = False
     repeats: float = 0.0
+    replay: tuple[Sent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +132,7 @@ class Request:
 
     ``prefix``: which shared text it begins with; ``adapter`` and ``schema``: which it uses (-1: none); ``text``: calls
     with the same number are the same word for word; ``user``: the user request that it belongs to; ``attempt``: 0, or
-    which retry it is.
+    which retry it is; ``leaves``: seconds after which its client closes the connection.
     """
 
     number: int
@@ -129,6 +150,7 @@ class Request:
     user: int = 0
     text: int = 0
     attempt: int = 0
+    leaves: float = math.inf
     closed: bool = False  # a closed-loop client waits for it
 
 
