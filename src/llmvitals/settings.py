@@ -50,6 +50,10 @@ class Thresholds(Struct, frozen=True):
     vram_margin: Share = 0.05  # framebuffer to be left free beside what the engine reserves (catalogue: 5-10 %)
     resource_limit: Share = 0.9  # descriptors, ports, connections: near the limit from this share on (catalogue: "near")
     harm_p: Between = 0.01  # binomial tail below which definite breaches are no chance (fit)
+    stalled_seconds: Seconds = 15.0  # nothing moves while work is there: longer than a step of prefill lasts (fit)
+    cold_start_seconds: Seconds = 120.0  # a process younger than this has just started (catalogue)
+    page_answer_seconds: Seconds = 0.2  # the API process is busy when its own page takes this long as a rule (fit)
+    prefix_turnover_seconds: Seconds = 10.0  # a pool filled anew this often keeps no prefix until its next use (fit)
     min_pages: AtLeast1 = 5
     min_seconds: AtLeast0 = 20.0
 

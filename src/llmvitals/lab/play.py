@@ -79,17 +79,29 @@ def plan(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) ->
     return tuple(jobs)
 
 
+def watch(job: Job, attempt: int = 0, *, fault: bool = True) -> Run:
+    """One draw of a job, watched to its end; without ``fault`` the same draw in which nothing is wrong."""
+    row = BY_NAME[job.scenario]
+    draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
+    dialect = draw.one(row.dialects)
+    pair = row.draw(draw)
+    return Run(pair.bad if fault else pair.good, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}")
+
+
+def showing(job: Job) -> tuple[Run, str]:
+    """The first draw of a job that shows its cause; else the last one, and why it does not count."""
+    for attempt in range(ATTEMPTS):
+        run = watch(job, attempt)
+        why = _why_not(run.row, run.pair, run)
+        if not why:
+            break
+    return run, why
+
+
 def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
     """Play one job. Pure: the same job gives the same result."""
-    row = BY_NAME[job.scenario]
-    for attempt in range(ATTEMPTS):
-        draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
-        dialect = draw.one(row.dialects)
-        pair = row.draw(draw)
-        shown = _Run(pair.bad, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}")
-        why = _why_not(row, pair, shown)
-        if not why or attempt == ATTEMPTS - 1:
-            break
+    shown, why = showing(job)
+    row = shown.row
     levels = LEVELS if telemetry is None else (level_of(telemetry),)
     verdicts = tuple((level, _heard(diagnose(shown.window(shown.last, level), SETTINGS))) for level in levels)
     return Played(
@@ -98,8 +110,8 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
         causes=row.causes,
         mimics=row.mimics,
         severity=job.severity if row.kind in (Kind.FAULT, Kind.COMPOUND) else "",
-        engine=dialect,
-        interval=pair.bad.times.interval,
+        engine=shown.dialect,
+        interval=shown.base.times.interval,
         seed=job.seed,
         shown_by=row.shown_by,
         verdicts=verdicts,
@@ -123,12 +135,12 @@ def _heard(verdict: Verdict) -> Heard:
     return Heard(str(verdict.outcome), "", 0.0, contributing)
 
 
-class _Run:
+class Run:
     """One deployment, watched from its first page to the end of the scenario."""
 
     def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str) -> None:
         times = base.times
-        self.base, self.row = base, row
+        self.base, self.row, self.pair, self.dialect = base, row, pair, dialect
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
         first = times.interval if row.young else WARM
@@ -198,7 +210,7 @@ def _right(row: Scenario, heard: Heard) -> bool:
     return heard.leading in row.causes
 
 
-def _delay(row: Scenario, run: _Run, level: str) -> float | None:
+def _delay(row: Scenario, run: Run, level: str) -> float | None:
     """Scrape intervals from the onset to the first verdict that names an injected cause."""
     for moment in run.moments():
         if _right(row, _heard(diagnose(run.window(moment, level), SETTINGS))):
@@ -267,7 +279,7 @@ def _facts(before: _Count, after: _Count, world: World, start: float, end: float
     )
 
 
-def _why_not(row: Scenario, pair: Pair, run: _Run) -> str:
+def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     """Why a play does not count as showing its cause; empty where it does."""
     bad = run.facts
     if row.kind is Kind.HEALTHY:

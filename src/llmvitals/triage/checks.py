@@ -143,7 +143,7 @@ CHECKS: tuple[Check, ...] = (
         when=(
             (Limit("dead_tail_pages", ">=", 3),),
             (Limit("silent_failures", ">=", 10), Limit("error_ratio", ">=", 0.5)),
-            (Limit("stalled_seconds", ">=", 15),),
+            (Limit("stalled_seconds", ">=", "thresholds.stalled_seconds"),),
         ),
         explains=(
             "telemetry-broken",
@@ -229,7 +229,7 @@ CHECKS: tuple[Check, ...] = (
             (VRAM_SHORT, NEIGHBOUR, Limit("restarts", ">=", 1)),
             (VRAM_SHORT, NEIGHBOUR, ANY_HARM, KV_FREE),
         ),
-        confirms=(NEIGHBOUR,),
+        confirms=(Limit("oom_restarts", ">=", 1),),
         cites=("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts"),
         explains=("not-serving", "rollout-and-probes", "cold-start", "telemetry-broken"),
         confidence=0.85,
@@ -278,7 +278,7 @@ CHECKS: tuple[Check, ...] = (
             (
                 TTFT_HARM,
                 Limit("stalled_front_ratio", "<", 0.15),
-                Limit("uptime_seconds", "<=", 120),
+                Limit("uptime_seconds", "<=", "thresholds.cold_start_seconds"),
                 Limit("late_ttft_breaches", "<=", 0),
                 Limit("waiting_last", "<=", 0),
             ),
@@ -693,7 +693,7 @@ CHECKS: tuple[Check, ...] = (
                 NOT_QUEUED,
                 Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
                 Limit("residual_share_ratio", ">=", 0.4),
-                Limit("page_answer_seconds", ">=", 0.2),
+                Limit("page_answer_seconds", ">=", "thresholds.page_answer_seconds"),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
             ),
             (
@@ -784,7 +784,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("prefix_hit_ratio", "<", 0.1),
                 Limit("prompt_p10_tokens", ">=", 200),
                 Limit("prompt_share_ratio", ">=", 0.8),
-                Limit("prefix_turnover_seconds", "<=", 10),
+                Limit("prefix_turnover_seconds", "<=", "thresholds.prefix_turnover_seconds"),
                 Limit("kv_capacity_tokens", ">", 0),
             ),
             # the gateway sees that prompts share text: their lengths need say nothing, and a queue rules nothing out
