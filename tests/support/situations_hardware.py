@@ -76,6 +76,7 @@ class Beside:
             self.set(f"llm_gpu_{name}", value, **mine)
         if top:
             self.set("llm_gpu_sm_clock_max_hertz", TOP, **mine)
+        self.server.set("llm_gpu_memory_utilization_setting", 0.92)
         self.event("xid_events_total", 0, gpu)
         self.event("ecc_uncorrected_total", 0, gpu)
         self.set("llm_gpu_row_remap_pending", 0.0, **mine)

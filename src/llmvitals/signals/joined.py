@@ -27,4 +27,4 @@ def not_joined(window: Window, family: str) -> Gap | None:
     every, absent = _ABSENT[origin]
     failed = window.tracks("llm_family_gap", {"family": every})
     reason = f"{absent}: {failed[-1].label('reason')}" if failed else absent
-    return Gap(GapKind.UNSUPPORTED, reason, family)
+    return Gap(GapKind.UNSUPPORTED, reason, every)

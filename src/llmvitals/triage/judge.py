@@ -149,16 +149,18 @@ def finding(check: Check, result: CheckResult, readings: Readings, settings: Set
 
 
 def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:
-    """What the walk could not see, once per series: absent inputs of checks, and causes that no page of this kind
-    shows.
+    """What the walk could not see: absent inputs of every alternative of a check, and causes that no page of this kind
+    shows. Telemetry that is not joined at all is told once.
     """
     found: dict[str, Blind] = {}
     for check in checks:
-        result = results[check.cause]
-        for e in result.evidence:
-            gap = readings[e.signal].gap
+        evidence = (e.signal for e in results[check.cause].evidence)
+        for signal in dict.fromkeys((*evidence, *(limit.signal for rows in check.when for limit in rows))):
+            gap = readings[signal].gap
             if gap is not None and gap.kind is not GapKind.NO_TRAFFIC:
-                found.setdefault(e.signal, Blind(e.title, f"{gap.kind}: {gap.why}", gap.series or f"llm_{e.signal}"))
+                series = gap.series or f"llm_{signal}"
+                key = series if series.endswith("*") else signal
+                found.setdefault(key, Blind(BY_ID[signal].title, f"{gap.kind}: {gap.why}", series))
         if not check.when:
             found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
     # what the source could show comes before what another source would, and that before what is not in use

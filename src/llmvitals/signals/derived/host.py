@@ -20,6 +20,7 @@ PORTS, PORTS_USED = "llm_host_ephemeral_ports", "llm_host_ephemeral_ports_used"
 SOCKETS = "llm_host_sockets"
 CONNECTIONS, CONNECTION_LIMIT = "llm_gateway_connections", "llm_gateway_connection_limit"
 CALLS = "llm_gateway_requests_total"
+REFUSED, CUT = "llm_gateway_connect_errors_total", "llm_gateway_streams_cut_total"
 RESTARTS = "llm_host_restarts_total"
 THREAD, CPU, CPU_LIMIT = (f"llm_host_{x}_cores" for x in ("busiest_thread", "cpu", "cpu_limit"))
 THROTTLED = "llm_host_cpu_throttled_seconds_total"
@@ -35,6 +36,11 @@ def _fullest(pairs: Iterable[tuple[dict[float, float], dict[float, float]]]) -> 
     return max(shares, default=None)
 
 
+def _not_shown(what: str, family: str) -> Reading:
+    """Few sources show a resource beside its limit (several API servers show neither): no verdict waits for it."""
+    return absent(GapKind.UNSUPPORTED, f"nothing shows {what}", family)
+
+
 def fd_usage_ratio(c: Context) -> Reading:
     """Highest share of its file descriptors that a process of the engine had open on any page."""
     pairs = []
@@ -42,8 +48,8 @@ def fd_usage_ratio(c: Context) -> Reading:
         limits = by_label(c, limit, "process")
         pairs += [(pages, limits.get(process, {})) for process, pages in by_label(c, used, "process").items()]
     found = _fullest(pairs)
-    if found is None:  # several API servers show neither, and nobody waits for that
-        return absent(GapKind.UNSUPPORTED, "neither the page nor the host shows descriptors and their limit", FDS[0][1])
+    if found is None:
+        return _not_shown("descriptors and their limit", FDS[0][0] if c.window.tracks(FDS[0][1]) else FDS[0][1])
     return number(found)
 
 
@@ -54,7 +60,8 @@ def port_usage_ratio(c: Context) -> Reading:
     held = used or total(c, SOCKETS, state="time_wait")
     found = _fullest([(held, ports)])
     if found is None:
-        return missing(c, PORTS if not ports else PORTS_USED)
+        family = SOCKETS if ports else PORTS
+        return _not_shown("the host's ephemeral ports and how many are in use", family)
     return number(min(1.0, found), Standing.EXACT if used else Standing.LOWER)
 
 
@@ -63,49 +70,61 @@ def gateway_connection_ratio(c: Context) -> Reading:
     limits = by_label(c, CONNECTION_LIMIT, "gateway")
     found = _fullest((pages, limits.get(name, {})) for name, pages in by_label(c, CONNECTIONS, "gateway").items())
     if found is None:
-        return missing(c, CONNECTIONS if not c.window.tracks(CONNECTIONS) else CONNECTION_LIMIT)
+        family = CONNECTION_LIMIT if c.window.tracks(CONNECTIONS) else CONNECTIONS
+        return _not_shown("a gateway's connections and their limit", family)
     return number(found)
 
 
 def connect_errors(c: Context) -> Reading:
     """Connections to the engine that the gateway could not make in the window."""
-    return _count(c, "llm_gateway_connect_errors_total")
+    found = grown(c, REFUSED)
+    return _silent(c, REFUSED) if found is None else number(found)
 
 
 def connect_error_ratio(c: Context) -> Reading:
     """Connections that could not be made over the calls that the gateway answered."""
-    return _of_calls(c, "llm_gateway_connect_errors_total")
+    return _of_calls(c, REFUSED)
 
 
 def streams_cut(c: Context) -> Reading:
     """Streams that the proxy itself ended in the window."""
-    return _count(c, "llm_gateway_streams_cut_total")
+    found = grown(c, CUT)
+    return _silent(c, CUT) if found is None else number(found)
 
 
 def streams_cut_ratio(c: Context) -> Reading:
     """Streams that the proxy itself ended over the calls that it answered."""
-    return _of_calls(c, "llm_gateway_streams_cut_total")
+    return _of_calls(c, CUT)
 
 
-def _count(c: Context, name: str) -> Reading:
-    found = grown(c, name)
-    return missing(c, name) if found is None else number(found)
+def _silent(c: Context, name: str) -> Reading:
+    """Why a gateway counts no such event. Many count none, and a count by reason is born with its first event; only where
+    the engine saw streams end early does one that proxies cut have to be told from one whose client left.
+    """
+    told = missing(c, name)
+    asked = name == CUT and (c.aborted or 0.0) >= 1
+    if asked or told.gap is None or told.gap.kind is not GapKind.MISSING:
+        return told
+    return absent(GapKind.UNSUPPORTED, told.gap.why, name)
 
 
 def _of_calls(c: Context, name: str) -> Reading:
     found, calls = grown(c, name), grown(c, CALLS)
-    if found is None or calls is None:
-        return missing(c, name if found is None else CALLS)
+    if found is None:
+        return _silent(c, name)
+    if calls is None:
+        return missing(c, CALLS)
     return number(found / max(found, calls)) if found + calls > 0 else no_traffic("call at the gateway")
 
 
 def api_cpu_full_ratio(c: Context) -> Reading:
     """How much of the CPU that it can use the API process used, mean of the pages: its busiest thread over one core (it
-    hands tokens out one thing at a time), or all of it over its limit, whichever is more.
+    hands tokens out one thing at a time), or all of it over its limit, whichever is more. Its limit alone says it only
+    where that is no more than one core.
     """
     thread = by_label(c, THREAD, "process").get(API, {})
     used, limit = (by_label(c, name, "process").get(API, {}) for name in (CPU, CPU_LIMIT))
-    whole = {t: v / limit[t] for t, v in used.items() if limit.get(t, 0.0) > 0.0}
+    whole = {t: v / limit[t] for t, v in used.items() if limit.get(t, 0.0) > 0.0 and (t in thread or limit[t] <= 1.0)}
     shares = [max(thread.get(t, 0.0), whole.get(t, 0.0)) for t in thread.keys() | whole.keys()]
     return number(min(1.0, fmean(shares))) if shares else missing(c, THREAD)
 
@@ -134,12 +153,16 @@ def restarts_not_crashed(c: Context) -> Reading:
         return absent(GapKind.MISSING, "no page of the window could be read", "llm_target_up")
     seen = float(len(c.restarts))
     crashed = _restarts(c, CRASHES)
-    if crashed.value is None and crashed.gap is not None and crashed.gap.kind is GapKind.UNSUPPORTED:
-        return number(seen, note="what ended it is not shown")
-    return crashed if crashed.value is None else number(max(0.0, seen - crashed.value))
+    if crashed.gap is not None and crashed.gap.kind is GapKind.MISSING:
+        return crashed
+    note = "" if crashed.known else "what ended it is not shown"
+    return number(max(0.0, seen - (crashed.value or 0.0)), note=note)
 
 
 def _restarts(c: Context, reasons: tuple[str, ...]) -> Reading:
     if grown(c, RESTARTS) is None:
-        return missing(c, RESTARTS)
+        told = missing(c, RESTARTS)
+        # a count by reason is born with its first restart: without one there is nothing to count
+        none_yet = told.gap is not None and told.gap.kind is GapKind.MISSING and not c.restarts
+        return no_traffic("restart") if none_yet else told
     return number(sum(grown(c, RESTARTS, reason=reason) or 0.0 for reason in reasons))
