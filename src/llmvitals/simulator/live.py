@@ -9,12 +9,16 @@ from dataclasses import dataclass
 
 from llmvitals.series import Series
 from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, host_families
+from llmvitals.simulator.coarse import CoarseWorld
 from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.world import World
 
 SAMPLE_SECONDS = 1.0
 """dcgm-exporter's profiling figures are means over about a second; ours are over whole seconds of simulated time."""
+
+RECENT = 6
+"""Samples before the moment asked for that are taken one by one whatever the mode: gauges look back as far."""
 
 TIMEOUT_SECONDS = 5.0
 """How long a scrape waits for a page: as long as this exporter's own cycle lasts."""
@@ -30,15 +34,17 @@ class Answered:
 
 
 class Live:
-    """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows.
+    """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows; ``coarse``: the
+    arrival-level mode, in which sums over time of what is not linear (energy) are those of longer intervals.
 
     Thread-safe. Asking for an earlier moment than before gives the present. The pages
     depend on the moment asked for and not on how often one asks.
     """
 
-    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str = "vllm") -> None:
-        self.world = World(setup)
+    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str = "vllm", coarse: bool = False) -> None:
+        self.world: World = CoarseWorld(setup) if coarse else World(setup)
         self.origin = origin
+        self.coarse = coarse
         self.dialect = dialect
         self._lock = threading.Lock()
         self._gpus = gpu_meter.Meter(setup.engine.machine, setup.faults.slow)
@@ -104,7 +110,11 @@ class Live:
 
     def _advance(self, until: float) -> None:
         world = self.world
-        for second in range(math.floor(self._gpus.t / SAMPLE_SECONDS) + 1, math.floor(until / SAMPLE_SECONDS) + 1):
+        last = math.floor(until / SAMPLE_SECONDS)
+        first = math.floor(self._gpus.t / SAMPLE_SECONDS) + 1
+        if self.coarse:  # what nobody asks about goes by in one piece
+            first = max(first, last - RECENT)
+        for second in range(first, last + 1):
             world.advance(second * SAMPLE_SECONDS)
             self._gpus.sample(world.now, world.engine.counters)
             self._host.sample(world)

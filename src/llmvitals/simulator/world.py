@@ -16,6 +16,8 @@ from llmvitals.simulator.setup import Restart, Setup
 class World:
     """``now``: seconds of simulated time; ``started``: when the present server process started."""
 
+    engine_type: type[Engine] = Engine
+
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.clock = Clock()
@@ -66,7 +68,7 @@ class World:
 
     def _boot(self, first_step_seconds: float) -> None:
         faults = self.setup.faults
-        self.engine = Engine(
+        self.engine = self.engine_type(
             self.setup.engine,
             self.clock,
             self.front,

@@ -1,0 +1,220 @@
+"""The arrival-level mode: the same deployment, with all decode steps between two arrivals or completions as one event.
+
+Admission, prefill, preemption, the prefix cache and everything outside the engine are those of the fine model, step by
+step; only turns in which nothing else happens are taken together, under the roofline's time for each of them. What differs:
+KV that decoding fills is counted on average and not block by block (:mod:`coarse_decoding`), generated text can be found in
+the prefix cache when its request has ended, gaps between tokens are means over such a stretch, and the API process is
+charged for a stretch at its end.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from llmvitals.simulator.coarse_decoding import CoarseDecoding
+from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.roofline import StepCost, step_cost
+from llmvitals.simulator.scheduler import Planned
+from llmvitals.simulator.setup import Front, Setup
+from llmvitals.simulator.workload import Call
+from llmvitals.simulator.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """What each turn adds: ``first`` for the first one, and ``slope`` more for each later one."""
+
+    first: float
+    slope: float
+
+    def total(self, turns: int) -> float:
+        """The sum over so many turns."""
+        return turns * (self.first + self.slope * (turns - 1) / 2.0)
+
+    def within(self, amount: float, most: int) -> int:
+        """How many whole turns add up to no more than ``amount``, ``most`` at the most."""
+        if self.total(most) <= amount:
+            return most
+        linear = self.first - self.slope / 2.0
+        turns = int(2.0 * amount / (linear + math.sqrt(linear**2 + 2.0 * self.slope * amount)))
+        while turns > 0 and self.total(turns) > amount:
+            turns -= 1
+        return turns
+
+
+@dataclass(slots=True)
+class Stretch:
+    """``turns`` decode turns from ``start`` on, of at most ``most``; ``first`` and ``last``: the costs of the first and the
+    ``most``-th, between which they grow evenly, as the context does; ``seconds``: how long each lasts.
+    """
+
+    start: float
+    most: int
+    first: StepCost
+    last: StepCost
+    seconds: Ramp
+    turns: int = 0
+    begun: bool = False  # its first turn has ended
+
+    @classmethod
+    def of(cls, start: float, most: int, first: StepCost, last: StepCost, slow: float) -> Stretch:
+        """``slow``: by how much kernels are slowed (1: not)."""
+        one, other = first.seconds + first.kernel * (slow - 1.0), last.seconds + last.kernel * (slow - 1.0)
+        return cls(start, most, first, last, Ramp(one, max(0.0, other - one) / (most - 1)))
+
+    @property
+    def end(self) -> float:
+        """When the last turn ends."""
+        return self.start + self.seconds.total(self.turns)
+
+    def done(self, moment: float) -> int:
+        """How many turns have ended by then."""
+        return self.seconds.within(moment - self.start, self.most)
+
+    def cost(self) -> StepCost:
+        """What all of its turns cost together."""
+        first, last, turns = self.first, self.last, self.turns
+        of_first, of_last = turns * (1.0 - (share := (turns - 1) / 2.0 / (self.most - 1))), turns * share
+        return StepCost(
+            of_first * first.seconds + of_last * last.seconds,
+            of_first * first.kernel + of_last * last.kernel,
+            of_first * first.memory + of_last * last.memory,
+            of_first * first.compute + of_last * last.compute,
+            of_first * first.link_bytes + of_last * last.link_bytes,
+        )
+
+
+class CoarseEngine(Engine):
+    """An engine that takes decode turns together.
+
+    ``horizon``: the moment up to which time is to pass: nobody looks before it, so a stretch may reach it and no further.
+    ``edges``: moments at which kernels become slower or faster, or stop. ``front``: what a token costs the API process.
+    """
+
+    horizon: float = math.inf
+    edges: tuple[float, ...] = ()
+    front: Front | None = None
+    _stretch: Stretch | None = None
+    _many: CoarseDecoding | None = None  # None: speculation, which is drawn turn by turn
+
+    def take_together(self, front: Front, edges: tuple[float, ...]) -> None:
+        """Decode turns are taken together from here on; to be said before the first request comes."""
+        self.front, self.edges = front, edges
+        if self.config.speculation is None:
+            self._many = CoarseDecoding(self.config, self.state.pool, self.counters, random.Random(0))
+            self.state.decoding = self._many
+
+    def abort(self, call: Call) -> None:
+        """The client has left."""
+        sequence, stretch = self._of.get(id(call)), self._stretch
+        super().abort(call)
+        if sequence is not None and stretch is not None:
+            if sequence.decoding:
+                done = stretch.done(self.clock.now)
+                call.tokens = min(sequence.limit, call.tokens + done)
+            self._cut(stretch)
+
+    def _wake(self) -> None:
+        if self._stretch is None:
+            super()._wake()
+        else:
+            self._cut(self._stretch)
+
+    def _cost(self, planned: Planned) -> StepCost:
+        cost = super()._cost(planned)
+        alone = planned.turn and not (planned.chunks or planned.preempted or planned.moved_bytes or self._extra)
+        self._stretch = self._plan(self._many, cost) if alone and self._many is not None else None
+        return cost
+
+    def _plan(self, decoding: CoarseDecoding, cost: StepCost) -> Stretch | None:
+        """As many turns as nothing else happens in, by what is known now."""
+        now, most, count = self.clock.now, decoding.most(), decoding.count
+        if most < 2:
+            return None
+        last = step_cost(self.config.machine, count, count, decoding.context + count * most)
+        stretch = Stretch.of(now, most, cost, last, self._slowdown(now))
+        edge = bisect_right(self.edges, now)
+        until = min(self.horizon, self.edges[edge] if edge < len(self.edges) else math.inf)
+        stretch.turns = stretch.done(until)
+        if stretch.turns < 2:
+            return None
+        decoding.reserve(stretch.turns)
+        return stretch
+
+    def _cut(self, stretch: Stretch) -> None:
+        """Something happens: the stretch ends with the turn under way."""
+        turns = max(2 if stretch.begun else 1, stretch.done(self.clock.now) + 1)
+        if turns < stretch.turns:
+            stretch.turns = turns
+            if stretch.begun:
+                self.clock.at(stretch.end, lambda: self._land(stretch))
+
+    def _commit(self) -> None:
+        """The first turn has ended: that is all, or the others follow."""
+        stretch = self._stretch
+        if stretch is None or stretch.turns < 2:
+            self._stretch = None
+            super()._commit()
+        elif self.alive:
+            stretch.begun = True
+            self.clock.at(stretch.end, lambda: self._land(stretch))
+
+    def _land(self, stretch: Stretch) -> None:
+        """All turns of a stretch have ended, if it still ends now."""
+        decoding, step, now, turns = self._many, self._step, self.clock.now, stretch.turns
+        if self._stretch is not stretch or decoding is None or step is None or now < stretch.end or not self.alive:
+            return
+        self._stretch = None
+        count, earlier = decoding.count, turns - 1
+        decoding.ahead, decoding.first = turns, stretch.start + stretch.seconds.first
+        step.cost = stretch.cost()
+        self._charge(count * earlier, now - decoding.first)
+        self.counters.iteration.observe(count, earlier)
+        self.counters.steps += earlier
+        self.counters.generated_tokens += count * earlier
+        super()._commit()
+
+    def _charge(self, tokens: int, seconds: float) -> None:
+        """Hand out tokens that came within so many seconds: what exceeds the API process' speed stands before it."""
+        front = self.front
+        if front is None or not front.output_token_seconds:
+            return
+        speed = front.cores * front.processes / front.output_token_seconds
+        late = max(0, tokens - int(speed * seconds))
+        self.counters.process_seconds += (tokens - late) * front.output_token_seconds
+        if late:
+            self.outlet.outputs(self.clock.now, late)
+
+
+class CoarseWorld(World):
+    """A deployment in the arrival-level mode."""
+
+    engine_type = CoarseEngine
+
+    def __init__(self, setup: Setup) -> None:
+        faults = setup.faults
+        spans = [*faults.stalls, *((slow.start, slow.end) for slow in faults.slow)]
+        moments = [moment for span in spans for moment in span]
+        moments += [faults.dies_at, *(restart.down for restart in faults.restarts)]
+        self._edges = tuple(sorted(moment for moment in moments if moment < math.inf))
+        self._until = 0.0
+        super().__init__(setup)
+
+    def advance(self, until: float) -> None:
+        """Let time pass up to ``until``; no stretch of decode turns goes beyond it."""
+        self._until = until
+        self._look_ahead()
+        super().advance(until)
+
+    def _boot(self, first_step_seconds: float) -> None:
+        super()._boot(first_step_seconds)
+        if isinstance(self.engine, CoarseEngine):
+            self.engine.take_together(self.setup.front, self._edges)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        if isinstance(self.engine, CoarseEngine):
+            self.engine.horizon = self._until
