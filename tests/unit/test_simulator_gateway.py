@@ -150,6 +150,14 @@ def test_a_fair_queue_never_leaves_room_empty_for_a_tenant_that_is_not_there():
     assert len(here.clients.log) == pytest.approx(400, abs=10)
 
 
+def test_a_tenant_that_was_away_gets_no_credit_for_it():
+    """a is served alone for 100 s; when b comes with an equal weight they share, and b does not catch up first."""
+    streams = (Stream("a", rate=20.0, tenant="a"), Stream("b", start=100.0, rate=20.0, tenant="b"))
+    here = Station(*streams, gateway=Gateway(concurrency=4, weights=(("a", 1.0), ("b", 1.0))), seconds=1.0).run(140.0)
+    late = [a.tenant for a in here.clients.log if a.ended > 105.0]
+    assert late.count("b") / len(late) == pytest.approx(0.5, abs=0.05)
+
+
 # -- breaker, timeouts, cancellation ----------------------------------------------------------------------------------
 def test_the_breaker_opens_on_errors_stays_open_and_closes_on_a_call_that_succeeds():
     config = Gateway(breaker_ratio=0.5, breaker_seconds=10.0)
@@ -169,6 +177,20 @@ def test_the_breaker_opens_on_errors_stays_open_and_closes_on_a_call_that_succee
     assert not here.gateway.breaker.open
     assert here.clients.log[-1].outcome == "ok"
     assert here.gateway.book.answered["default", "503"] == here.outcomes()["rejected"]
+
+
+def test_a_probe_whose_client_leaves_does_not_keep_the_breaker_open():
+    config = Gateway(breaker_ratio=0.5, breaker_seconds=10.0)
+    here = Station(Stream(rate=10.0, timeout=0.5), gateway=config, seconds=0.1)
+    here.server.outcome = "error"
+    here.run(10.0)
+    assert here.gateway.breaker.open
+    here.server.outcome, here.server.seconds = "ok", 1.0  # whoever probes is gone before the answer
+    here.run(25.0)
+    assert here.gateway.breaker.open
+    here.server.seconds = 0.1
+    here.run(30.0)
+    assert not here.gateway.breaker.open
 
 
 def test_a_breaker_does_not_open_on_a_handful_of_errors_nor_below_its_ratio():
@@ -404,6 +426,16 @@ def test_an_agent_in_a_loop_stands_out_among_sessions():
     assert figures(here) == found  # asking again changes nothing
 
 
+def test_retries_make_no_busy_session_and_no_new_user_request():
+    here = world(replace(CHAT, rate=1.0, retries=4, backoff=0.5), faults=Faults(failing=((0.0, 60.0),)))
+    here.advance(55.0)
+    found = figures(here)
+    assert here.clients.retries > 3 * here.clients.user_requests
+    assert found["session_calls_peak",] == 1
+    assert found["exact_repeats_total",] == total(found, "retries_total") == here.clients.retries
+    assert total(found, "requests_total", "500") == len(here.clients.log)
+
+
 def test_shared_text_is_known_wherever_it_stands_in_the_prompt():
     kind = Stream(rate=2.0, prompt=Lengths(1200), prefix_tokens=900, prefixes=3, output=Lengths(5))
     for id_first in (False, True):
@@ -413,6 +445,10 @@ def test_shared_text_is_known_wherever_it_stands_in_the_prompt():
         calls = found["prompt_tokens_total",] / 1200
         assert found["shared_prefix_tokens_total",] == 900 * (calls - 3)
         assert (here.engine.counters.hit_tokens == 0) == id_first
+    again = world(replace(kind, prefix_tokens=0, repeats=0.5), engine=EngineConfig())
+    again.advance(100.0)
+    found = figures(again)  # a prompt that comes again is known from end to end
+    assert found["shared_prefix_tokens_total",] == 1200 * found["exact_repeats_total",] > 0
     alone = world(replace(kind, prefix_tokens=0), engine=EngineConfig())
     alone.advance(100.0)
     assert figures(alone)["shared_prefix_tokens_total",] == 0

@@ -65,7 +65,8 @@ class _Visit:
 
 
 class Clients:
-    """All clients of a workload. ``log``: what ended, in order; ``open``: what has not.
+    """All clients of a workload. ``log``: what ended, in order; ``open``: what has not; ``sent``: calls, of which
+    ``retries`` repeat a failed one; ``user_requests``: what users asked for.
 
     What arrives is drawn apart from how clients react to what they get, so that the same seed brings the same requests to
     a deployment that works and to one that does not.
@@ -185,7 +186,9 @@ class Clients:
         call = Call(request, sent=now)
         self.open[request.number] = call
         self.sent += 1
-        if not request.attempt:
+        if request.attempt:
+            self.retries += 1
+        else:
             self._budgets[request.stream].earn()
         if request.leaves < math.inf:
             self.clock.at(now + request.leaves, lambda: self._leave(call, "left"))
@@ -226,7 +229,6 @@ class Clients:
         )
         if outcome not in FINAL and request.attempt < stream.retries and self._budgets[request.stream].spend():
             longest = stream.backoff * 2.0**request.attempt
-            self.retries += 1
             self._number += 1
             again = replace(request, number=self._number, attempt=request.attempt + 1)
             wait = max(ROUND_TRIP, mood.uniform(0.0, longest) if stream.jitter else longest)
