@@ -121,6 +121,7 @@ class Decoding:
             self.settle(sequence)
         self.publish(sequence, before)
         if sequence.generated >= sequence.limit:
+            sequence.due = -1  # one that was preempted may stand twice among those of a turn
             turn.ended.append(sequence)
         else:
             self._await(sequence)
