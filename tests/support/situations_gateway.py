@@ -465,7 +465,7 @@ GATEWAY: tuple[Situation, ...] = (
         "overloaded-and-shedding",
         {"at the gateway": refusing, "given up in its queue": given_up},
         {
-            "what is let in suffers": lambda: refusing(full),
+            "what is let in suffers": lambda: refusing(full, slow=6.0),
             "and the queue grows": lambda: refusing(growth=20),
             "a few refused at the gateway": lambda: refusing(refused=1.5),
             "errors, not refusals": lambda: refusing(status="500"),

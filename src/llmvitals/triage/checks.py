@@ -80,6 +80,7 @@ GPU_WAITS: tuple[Limit, ...] = (
     Limit("gpu_dram_active_mean_ratio", "<", 0.4),
     Limit("gpu_tensor_active_mean_ratio", "<", 0.3),
 )
+LINK_BUSY = Limit("gpu_link_use_ratio", ">=", 0.15)
 VRAM_SHORT = Limit("gpu_memory_free_low_ratio", "<", "thresholds.vram_margin")
 NEIGHBOUR = Limit("gpu_memory_other_ratio", ">=", "thresholds.vram_margin")  # it holds all that should be left free
 
@@ -249,13 +250,13 @@ CHECKS: tuple[Check, ...] = (
                 Limit("rejection_ratio", ">=", 0.05),
                 Limit("waiting_trend_z", "<", 3),
             ),
-            # at the gateway: both queues bounded, and what is let in gets what was promised
+            # at the gateway: both queues bounded, and what is let in gets its first token in time
             (
                 Limit("refused_calls", ">=", 10),
                 Limit("refused_call_ratio", ">=", 0.05),
                 Limit("waiting_trend_z", "<", 3),
                 Limit("calls_waiting_trend_z", "<", 3),
-                Limit("users_harm_p", ">=", "thresholds.harm_p"),
+                Limit("call_ttft_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
         leads=False,
@@ -328,11 +329,11 @@ CHECKS: tuple[Check, ...] = (
             "--tensor-parallel-size",
         ),
         when=(
-            # half of the time at the four fifths of a link that collectives reach
-            (ANY_HARM, *GPU_WAITS, Limit("gpu_link_use_ratio", ">=", 0.4)),
+            # half of the time at the third of a link that exchanges of decode steps reach: they are small, latency binds
+            (ANY_HARM, *GPU_WAITS, LINK_BUSY),
             (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
         ),
-        confirms=(Limit("gpu_link_use_ratio", ">=", 0.4),),
+        confirms=(LINK_BUSY,),
         cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
         explains=(
             "batch-too-large",
