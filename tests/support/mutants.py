@@ -1,0 +1,201 @@
+"""The table of checks, and the same table with one limit wrong: its operator turned round, its bound doubled or halved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from unittest import mock
+
+from llmvitals.series import Window
+from llmvitals.settings import Settings
+from llmvitals.signals.reading import Reading
+from llmvitals.triage import walk
+from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
+from llmvitals.triage.judge import bound_of, judge, weigh
+from llmvitals.triage.model import Check, Limit
+from llmvitals.triage.verdict import CheckResult, Verdict
+
+SETTINGS = Settings()
+INVERTED = {"<": ">=", ">=": "<", "<=": ">", ">": "<="}
+FACTORS = {"doubled": 2.0, "halved": 0.5}
+
+WHOLE: frozenset[str] = frozenset(
+    {
+        "dead_tail_pages",
+        "gpu_links_unknown",
+        "gpu_remap_pending",
+        "gpu_ecc_errors",
+        "gpu_xid_errors",
+        "kv_transfer_failures",
+        "late_ttft_breaches",
+        "oom_restarts",
+        "planned_restarts",
+        "prefix_caching_enabled",
+        "processes_behind",
+        "core_families_missing",
+        "restarts",
+        "restarts_not_crashed",
+        "running_max",
+        "waiting_last",
+    }
+)
+"""Signals that count: between 0.5 and 1 of them there is nothing, so that no window could tell the two bounds apart."""
+
+Readings = Mapping[str, Reading]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a walk looks at: the readings of a window of so many seconds, and those of its last third."""
+
+    seconds: float
+    whole: Readings
+    late: Readings | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A limit of the table gone wrong. ``cause``: the check it belongs to, '' for the limits that say who is hurt."""
+
+    cause: str
+    place: str
+    limit: Limit
+    wrong: Limit
+    how: str
+
+    @property
+    def proved(self) -> bool:
+        """Whether its check has a proof, whose limits are found again by signal and operator."""
+        return self.cause != "" and BY_CAUSE[self.cause].proof is not None
+
+    @property
+    def name(self) -> str:
+        """``cause when.0.2 signal >= 0.5 doubled``."""
+        bound = f"{self.limit.bound}" + (f" x {self.limit.factor:g}" if self.limit.factor != 1 else "")
+        return f"{self.cause or 'hurt'} {self.place} {self.limit.signal} {self.limit.op} {bound} {self.how}"
+
+
+def mutants() -> tuple[Mutant, ...]:
+    """Every limit of every check, three times wrong where that can make a difference."""
+    places = [(c.cause, place, limit) for c in CHECKS for place, limit in _limits(c)]
+    places += [("", f"{i}", limit) for i, limit in enumerate(HURT)]
+    return tuple(
+        Mutant(cause, place, limit, wrong, how)
+        for cause, place, limit in places
+        for how, wrong in _wrong(limit)
+        if not _alike(limit, wrong)
+    )
+
+
+def _limits(check: Check) -> Iterator[tuple[str, Limit]]:
+    for i, row in enumerate(check.when):
+        yield from ((f"when.{i}.{j}", limit) for j, limit in enumerate(row))
+    yield from ((f"confirms.{j}", limit) for j, limit in enumerate(check.confirms))
+    yield from ((f"unless.{j}", limit) for j, limit in enumerate(check.unless))
+    yield from ((f"proof.{j}", limit) for j, limit in enumerate(check.proof.limits if check.proof else ()))
+
+
+def _wrong(limit: Limit) -> Iterator[tuple[str, Limit]]:
+    yield "inverted", replace(limit, op=INVERTED[limit.op])
+    if bound_of(limit, SETTINGS):
+        for how, factor in FACTORS.items():
+            yield how, replace(limit, factor=limit.factor * factor)
+
+
+def _alike(limit: Limit, wrong: Limit) -> bool:
+    """Whether no number that the signal can have lies between the two bounds."""
+    if limit.op != wrong.op or limit.signal not in WHOLE:
+        return False
+    low, high = sorted((bound_of(limit, SETTINGS), bound_of(wrong, SETTINGS)))
+    whole = range(math.floor(low), math.ceil(high) + 1)
+    return all(_holds(limit, n) == _holds(wrong, n) for n in whole)
+
+
+def _holds(limit: Limit, value: float) -> bool:
+    held = weigh(limit, {limit.signal: Reading(float(value))}, SETTINGS).holds
+    assert held is not None
+    return held
+
+
+# -- judging -----------------------------------------------------------------------------------------------------------
+def key(verdict: Verdict) -> Key:
+    """What counts of a verdict: outcome, causes with their confidence, and the state of every check."""
+    leading = verdict.leading
+    return (
+        str(verdict.outcome),
+        leading.cause if leading else "",
+        leading.confidence if leading else 0.0,
+        tuple((f.cause, f.confidence) for f in verdict.contributing),
+        tuple(sorted((check.cause, str(check.state)) for step in verdict.steps for check in step.checks)),
+    )
+
+
+class Judged:
+    """What the walk says of a situation, with the table as it is and with one limit wrong."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self._window = Window.of((), start=0.0, end=seen.seconds)
+        self._known: dict[tuple[int, str], CheckResult] = {}
+        self.key = self._walk(CHECKS, HURT, None)
+
+    def changes(self, mutant: Mutant) -> bool:
+        """Whether the verdict differs with this limit wrong."""
+        return self._may_change(mutant) and self.wrong(mutant) != self.key
+
+    def wrong(self, mutant: Mutant, *, every_check: bool = False) -> Key:
+        """The verdict with this limit wrong: only its check is judged again, or ``every_check``."""
+        if not mutant.cause:
+            return self._walk(CHECKS, _put(HURT, int(mutant.place), mutant.wrong), None)
+        checks = tuple(_with(c, mutant) if c.cause == mutant.cause else c for c in CHECKS)
+        return self._walk(checks, HURT, None if every_check else mutant.cause)
+
+    def _may_change(self, mutant: Mutant) -> bool:
+        """A limit that holds as before leaves everything as it was; one turned round may be told apart by its sign."""
+        readings = (self.seen.whole, *([self.seen.late] if self.seen.late is not None else []))
+        return any(
+            (r[mutant.limit.signal].value is None and mutant.how == "inverted" and mutant.proved)
+            or weigh(mutant.limit, r, SETTINGS).holds != weigh(mutant.wrong, r, SETTINGS).holds
+            for r in readings
+        )
+
+    def _walk(self, checks: tuple[Check, ...], hurt: tuple[Limit, ...], wrong: str | None) -> Key:
+        def compute(window: Window, _: Settings) -> Readings:
+            found = self.seen.whole if window is self._window else self.seen.late
+            assert found is not None
+            return found
+
+        def once(check: Check, readings: Readings, settings: Settings) -> CheckResult:
+            place = (id(readings), check.cause)
+            if place not in self._known:
+                self._known[place] = judge(check, readings, settings)
+            return self._known[place]
+
+        def again(check: Check, readings: Readings, settings: Settings) -> CheckResult:
+            return (judge if check.cause == wrong else once)(check, readings, settings)
+
+        table = {c.cause: c for c in checks}
+        judged = again if wrong else once if checks is CHECKS else judge
+        blind = mock.Mock(return_value=())  # what the walk could not see is no part of what counts
+        with mock.patch.multiple(
+            walk, CHECKS=checks, BY_CAUSE=table, HURT=hurt, compute=compute, judge=judged, blind_spots=blind
+        ):
+            return key(walk.diagnose(self._window, SETTINGS))
+
+
+def _put(row: tuple[Limit, ...], at: int, limit: Limit) -> tuple[Limit, ...]:
+    return (*row[:at], limit, *row[at + 1 :])
+
+
+def _with(check: Check, mutant: Mutant) -> Check:
+    part, *at = mutant.place.split(".")
+    numbers = [int(n) for n in at]
+    if part == "when":
+        i, j = numbers
+        return replace(check, when=(*check.when[:i], _put(check.when[i], j, mutant.wrong), *check.when[i + 1 :]))
+    if part == "proof":
+        assert check.proof is not None
+        return replace(check, proof=replace(check.proof, limits=_put(check.proof.limits, numbers[0], mutant.wrong)))
+    return replace(check, **{part: _put(getattr(check, part), numbers[0], mutant.wrong)})

@@ -1,0 +1,146 @@
+"""Keep the situations that pin the table of checks: each limit, made wrong, changes the verdict on one of them.
+
+    python tools/store_scenarios.py [--rounds 6] [--jobs 2] [--seed 1] [--recordings ../shared/captures]
+
+Plays the lab's scenarios, looks at them at several moments and with each level of telemetry, and keeps as few of these
+windows as tell every wrong limit apart; then, for what no play tells, windows of recordings and made ones. Writes
+``tests/fixtures/lab/scenarios.json.gz`` and says which limits nothing pins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+from llmvitals.lab.play import Job  # noqa: E402
+from llmvitals.lab.scenarios import SCENARIOS  # noqa: E402
+from llmvitals.series import Window  # noqa: E402
+from support import lab, stored  # noqa: E402 - the path comes first
+from support.mutants import Judged, mutants  # noqa: E402
+
+ENOUGH = 4
+"""Situations that tell a wrong limit apart from which on no more are looked for: some choice keeps the file small."""
+
+Kills = dict[str, frozenset[int]]
+"""For each situation, by its name: which wrong limits it tells apart (numbers of the list of mutants)."""
+
+
+def kills(windows: Iterable[tuple[str, Window]], wanted: frozenset[int]) -> Kills:
+    """What each window tells apart, of what is wanted."""
+    table = mutants()
+    found = {}
+    for name, window in windows:
+        judged = Judged(stored.look(window))
+        told = frozenset(i for i in wanted if judged.changes(table[i]))
+        if told:
+            found[name] = told
+    return found
+
+
+def of_job(job: Job, wanted: frozenset[int]) -> Kills:
+    """What the windows of one play tell apart."""
+    return kills(lab.played(job), wanted)
+
+
+def of_others(source: str, wanted: frozenset[int]) -> Kills:
+    """What a recording, or all made windows (no source), tell apart."""
+    return kills(lab.recorded(Path(source)) if source else lab.made(), wanted)
+
+
+def jobs(seed: int, number: int) -> Iterator[Job]:
+    """One play of every scenario; its severity changes from round to round."""
+    for row in SCENARIOS:
+        yield Job(
+            row.name, seed, number, row.severities[number % len(row.severities)] if lab.graded(row.kind) else "clear"
+        )
+
+
+def unsure(found: Mapping[str, frozenset[int]], count: int) -> frozenset[int]:
+    """Wrong limits that are not told apart often enough yet."""
+    told = [0] * count
+    for numbers in found.values():
+        for i in numbers:
+            told[i] += 1
+    return frozenset(i for i, n in enumerate(told) if n < ENOUGH)
+
+
+def fewest(found: Kills, pinned: set[int]) -> list[str]:
+    """Names of situations that together tell apart what all do beyond ``pinned``, which grows: the most telling first."""
+    chosen = []
+    while found:
+        name = max(sorted(found), key=lambda n: len(found[n] - pinned))
+        if not found[name] - pinned:
+            break
+        chosen.append(name)
+        pinned |= found[name]
+    return chosen
+
+
+def again(names: Iterable[str], played: Iterable[Job], others: Iterable[str]) -> Iterator[tuple[str, Window]]:
+    """The windows with these names, from plays and from the other sources."""
+    wanted = set(names)
+    for job in played:
+        begins = f"{job.scenario} {job.severity} {job.seed}/{job.number}"
+        if any(name.startswith((f"{begins} at", f"{begins} without")) for name in wanted):
+            yield from ((name, window) for name, window in lab.played(job) if name in wanted)
+    for source in others:
+        windows = lab.recorded(Path(source)) if source else lab.made()
+        yield from ((name, window) for name, window in windows if name in wanted)
+
+
+def say(line: str) -> None:
+    """One line for whoever watches."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Exit 1 when a limit is pinned by nothing."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--rounds", type=int, default=6, help="plays of each scenario")
+    ask.add_argument("--jobs", type=int, default=2, help="processes")
+    ask.add_argument("--seed", type=int, default=1)
+    ask.add_argument("--recordings", type=Path, default=ROOT.parent / "shared" / "captures")
+    given = ask.parse_args()
+    table = mutants()
+    folders = [*sorted((ROOT / "tests/fixtures/captures").glob("*/capture.json"))]
+    folders += sorted(given.recordings.glob("*/capture.json"))
+    others = [*(str(path.parent) for path in folders), ""]
+
+    plays: Kills = {}
+    every: list[Job] = []
+    rest: Kills = {}
+    with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
+        for number in range(given.rounds):
+            wanted, now = unsure(plays, len(table)), list(jobs(given.seed, number))
+            every += now
+            for told in pool.map(of_job, now, [wanted] * len(now)):
+                plays |= told
+            left = len(table) - len({i for told in plays.values() for i in told})
+            say(f"round {number}: {len(plays)} telling windows, {left} of {len(table)} wrong limits left")
+        left_over = frozenset(range(len(table))) - {i for told in plays.values() for i in told}
+        for told in pool.map(of_others, others, [left_over] * len(others)):
+            rest |= told
+
+    pinned: set[int] = set()
+    names = fewest(plays, pinned) + fewest(rest, pinned)
+    kept = []
+    for name, window in again(names, every, others):
+        seen = stored.look(window)
+        kept.append(stored.Stored(name, seen, Judged(seen).key))
+    size = stored.write(kept)
+    say(f"{len(kept)} situations, {size / 1024:.0f} KiB; {len(pinned)} of {len(table)} wrong limits are told apart")
+    for i in sorted(set(range(len(table))) - pinned):
+        say(f"  nothing pins {table[i].name}")
+    return 0 if len(pinned) == len(table) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
