@@ -328,11 +328,8 @@ CHECKS: tuple[Check, ...] = (
             "smallest that fits.",
             "--tensor-parallel-size",
         ),
-        when=(
-            # half of the time at the third of a link that exchanges of decode steps reach: they are small, latency binds
-            (ANY_HARM, *GPU_WAITS, LINK_BUSY),
-            (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
-        ),
+        # busy with neither memory nor arithmetic; small exchanges wait for each other long before the link is full
+        when=((ANY_HARM, *GPU_WAITS),),
         confirms=(LINK_BUSY,),
         cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
         explains=(
@@ -606,11 +603,12 @@ CHECKS: tuple[Check, ...] = (
                 KV_FREE,
                 QUEUED,
                 Limit("spare_seats", ">=", 1),
-                Limit("prompt_share_ratio", "<", 0.8),  # long prompts: seats do not make prefill faster
-                Limit("running_pinned_ratio", ">=", 0.75),
+                Limit("prompt_share_ratio", "<", 0.9),  # long prompts: seats do not make prefill faster
+                Limit("running_pinned_ratio", ">=", 0.7),
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
-                Limit("tpot_median_low_seconds", "<", "slo.tpot_seconds"),
+                # a larger batch makes steps longer: near the target there is no room for it
+                Limit("tpot_mean_seconds", "<", "slo.tpot_seconds", 0.6),
                 Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
@@ -678,6 +676,7 @@ CHECKS: tuple[Check, ...] = (
         explains=("api-server-bound", "ghost-compute", "retry-storm"),
         confidence=0.8,
         hazard=True,
+        even_idle=True,  # nothing reaches an engine that nobody can connect to
     ),
     # -- 5: the API process -----------------------------------------------------------------------------------------
     Check(
@@ -817,8 +816,17 @@ CHECKS: tuple[Check, ...] = (
         Remedy("Give long prompts a pool of their own, reuse prefixes, or add prefill compute.", "replicas"),
         cites=("prompt_share_ratio", "waiting_last"),
         when=(
-            (TTFT_HARM, KV_FREE, QUEUED, FOR_CAPACITY, Limit("prompt_share_ratio", ">=", 0.5)),
-            (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.8)),
+            # where the seats are not the cap, half of the tokens is enough; where they are, nearly all must be prompts:
+            # a decoded token takes the time of ten prompt tokens and more
+            (
+                TTFT_HARM,
+                KV_FREE,
+                QUEUED,
+                FOR_CAPACITY,
+                Limit("prompt_share_ratio", ">=", 0.5),
+                Limit("running_pinned_ratio", "<", 0.7),
+            ),
+            (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.9)),
         ),
         explains=("prefill-decode-interference",),
         confidence=0.7,

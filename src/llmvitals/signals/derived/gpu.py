@@ -30,8 +30,8 @@ BUSY_FROM = 0.5
 
 POWER = "power"
 
-APPLICATION_XIDS = frozenset({"13", "31", "43", "45"})
-"""Codes that NVIDIA's XID catalogue puts down to the program (restart it, the GPU is well): exceptions, page faults, resets."""
+APPLICATION_XIDS = frozenset({"43", "45"})
+"""Codes for which NVIDIA's listing of XID errors names the program or the driver as cause, and never the card."""
 
 
 def gpus_per_rank(c: Context) -> Reading:
