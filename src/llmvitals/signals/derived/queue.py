@@ -187,18 +187,25 @@ def _by_reason(c: Context, reason: str) -> Line:
     return Line(times, tuple(sums.get(t, 0.0) for t in times))
 
 
-def running_pinned_ratio(c: Context) -> Reading:
-    """Of the pages with waiting requests, the share on which running stands at its maximum (at least 5 such pages).
+PINNED = 0.85
+"""Share of the maximum from which on a batch counts as full."""
 
-    ``max_num_seqs`` is on no page; running pinned at one number with turnover is how the seats show.
+
+def running_pinned_ratio(c: Context) -> Reading:
+    """Of the pages with waiting requests, the share on which running stands at its maximum (at least 3 such pages).
+
+    ``max_num_seqs`` is on no page; running pinned at one number with turnover is how the seats show. Seats that were just
+    given up are empty until the next step, so a page within PINNED of the maximum counts.
     """
     if c.running is None or c.waiting is None:
         return missing(c, RUNNING)
     top = max(c.running.values)
     busy = [r for r, w in zip(c.running.values, c.waiting.values, strict=True) if w > 0]
-    if len(busy) < 5:
+    if not busy and c.waiting.values:
+        return no_traffic("waiting request")
+    if len(busy) < 3:
         return absent(GapKind.TOO_SHORT, f"only {len(busy)} pages with waiting requests", WAITING)
-    return number(sum(r == top for r in busy) / len(busy))
+    return number(sum(r >= PINNED * top for r in busy) / len(busy))
 
 
 def turnover_ratio(c: Context) -> Reading:
