@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from llmvitals.simulator.coarse_decoding import CoarseDecoding
 from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.front import ApiServer
 from llmvitals.simulator.roofline import StepCost, step_cost
 from llmvitals.simulator.scheduler import Planned
-from llmvitals.simulator.setup import Front, Setup
+from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Call
 from llmvitals.simulator.world import World
 
@@ -91,16 +92,17 @@ class CoarseEngine(Engine):
     """An engine that takes decode turns together.
 
     ``horizon``: the moment up to which time is to pass: nobody looks before it, so a stretch may reach it and no further.
-    ``edges``: moments at which kernels become slower or faster, or stop. ``front``: what a token costs the API process.
+    ``edges``: moments at which kernels become slower or faster, or stop. ``front``: the API process, for which each token
+    is work.
     """
 
     horizon: float = math.inf
     edges: tuple[float, ...] = ()
-    front: Front | None = None
+    front: ApiServer | None = None
     _stretch: Stretch | None = None
     _many: CoarseDecoding | None = None  # None: speculation, which is drawn turn by turn
 
-    def take_together(self, front: Front, edges: tuple[float, ...]) -> None:
+    def take_together(self, front: ApiServer, edges: tuple[float, ...]) -> None:
         """Decode turns are taken together from here on; to be said before the first request comes."""
         self.front, self.edges = front, edges
         if self.config.speculation is None:
@@ -164,29 +166,32 @@ class CoarseEngine(Engine):
 
     def _land(self, stretch: Stretch) -> None:
         """All turns of a stretch have ended, if it still ends now."""
-        decoding, step, now, turns = self._many, self._step, self.clock.now, stretch.turns
+        decoding, step, now, earlier = self._many, self._step, self.clock.now, stretch.turns - 1
         if self._stretch is not stretch or decoding is None or step is None or now < stretch.end or not self.alive:
             return
         self._stretch = None
-        count, earlier = decoding.count, turns - 1
-        decoding.ahead, decoding.first = turns, stretch.start + stretch.seconds.first
-        step.cost = stretch.cost()
-        self._charge(count * earlier, now - decoding.first)
+        count, first = decoding.count, stretch.start + stretch.seconds.first
+        last = stretch.start + stretch.seconds.total(earlier)
+        decoding.advance(earlier, first, last)
+        self._charge(count * earlier, last - stretch.start)
         self.counters.iteration.observe(count, earlier)
         self.counters.steps += earlier
         self.counters.generated_tokens += count * earlier
+        step.cost = stretch.cost()
         super()._commit()
 
     def _charge(self, tokens: int, seconds: float) -> None:
-        """Hand out tokens that came within so many seconds: what exceeds the API process' speed stands before it."""
+        """Hand out tokens that came within so many seconds: what exceeds the API process' speed stands before it, and all
+        of it where more than these seconds' work stood there already.
+        """
         front = self.front
-        if front is None or not front.output_token_seconds:
+        if front is None or not front.config.output_token_seconds:
             return
-        speed = front.cores * front.processes / front.output_token_seconds
-        late = max(0, tokens - int(speed * seconds))
-        self.counters.process_seconds += (tokens - late) * front.output_token_seconds
-        if late:
-            self.outlet.outputs(self.clock.now, late)
+        cost = front.config.output_token_seconds
+        speed = front.config.cores * front.config.processes / cost
+        late = tokens if front.standing > 0.0 else max(0, tokens - int(speed * seconds))
+        self.counters.process_seconds += (tokens - late) * cost
+        front.outputs(self.clock.now, late)
 
 
 class CoarseWorld(World):
@@ -212,7 +217,7 @@ class CoarseWorld(World):
     def _boot(self, first_step_seconds: float) -> None:
         super()._boot(first_step_seconds)
         if isinstance(self.engine, CoarseEngine):
-            self.engine.take_together(self.setup.front, self._edges)
+            self.engine.take_together(self.front, self._edges)
         self._look_ahead()
 
     def _look_ahead(self) -> None:

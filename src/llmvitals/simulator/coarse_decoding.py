@@ -14,17 +14,13 @@ from llmvitals.simulator.sequence import Sequence
 
 
 class CoarseDecoding(Decoding):
-    """``ahead``: how many turns the next one stands for; ``first``: when the first of them ends (simulated seconds).
-
-    Blocks that decoding fills are counted for all sequences together, one for every block's size of tokens: what they
+    """Blocks that decoding fills are counted for all sequences together, one for every block's size of tokens: what they
     need on average, with ends of blocks evenly spread. A block becomes findable when its sequence leaves. Drafts are drawn
     turn by turn, so there is no speculation here.
     """
 
     def __init__(self, config: EngineConfig, pool: BlockPool, counters: Counters, rng: random.Random) -> None:
         super().__init__(config, pool, counters, rng)
-        self.ahead = 1
-        self.first = 0.0
         self._members: dict[Sequence, int] = {}  # in the order in which they joined: tokens that each then held
         self._before = 0  # the sum of those
         self._shared = 0  # blocks that hold what they have generated since
@@ -60,17 +56,24 @@ class CoarseDecoding(Decoding):
             self._shared += taken
 
     def turn(self, moment: float) -> Turn:
-        """All of the turns ahead: each gap after the first is their mean. What it brought is of the last one alone."""
-        more, self.ahead = self.ahead - 1, 1
-        if more:
-            tokens = self.count * more
-            self._counters.token_gap.observe((moment - self.first) / more, tokens)
-            self._turns += more
-            self.context += tokens
-        turn = super().turn(self.first if more else moment)
-        self._last = moment
+        """One turn."""
+        turn = super().turn(moment)
         self._balance()
         return turn
+
+    def advance(self, turns: int, first: float, last: float) -> None:
+        """Turns in which nobody ends, the first of them at ``first`` and the last at ``last``: gaps between are their mean."""
+        gaps = self._counters.token_gap
+        for sequence in self._joined:
+            gaps.observe(first - sequence.last_token)
+        if self.count > len(self._joined):
+            gaps.observe(first - self._last, self.count - len(self._joined))
+        if turns > 1:
+            gaps.observe((last - first) / (turns - 1), self.count * (turns - 1))
+        self._joined.clear()
+        self._last = last
+        self._turns += turns
+        self.context += self.count * turns
 
     def most(self) -> int:
         """Turns until the next one says its last token, or until the pool may be full; 0 when not one more fits."""

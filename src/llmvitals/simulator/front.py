@@ -60,6 +60,11 @@ class ApiServer:
         """Descriptors that the process holds: its own, one a connection, and those that it never closed."""
         return min(self.host.max_fds, self.host.fds_before + len(self.calls) + int(self._leaked))
 
+    @property
+    def max_fds(self) -> int:
+        """Descriptors that the process may hold."""
+        return self.host.max_fds
+
     # -- from the caller ------------------------------------------------------------------------------------------
     def accepts(self) -> bool:
         """Whether a new connection can be made: somebody listens, and has a descriptor for it."""
@@ -102,7 +107,12 @@ class ApiServer:
 
     def page_delay(self) -> float:
         """How long a metrics page asked for now takes (seconds)."""
-        return max(0.0, self._busy - self.clock.now) + self.config.page_seconds / self.config.cores
+        return self.standing + self.config.page_seconds / self.config.cores
+
+    @property
+    def standing(self) -> float:
+        """Seconds until all work that it has taken on is done."""
+        return max(0.0, self._busy - self.clock.now)
 
     # -- from the engine ------------------------------------------------------------------------------------------
     def outputs(self, moment: float, tokens: int) -> float:

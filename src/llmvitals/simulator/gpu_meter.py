@@ -73,7 +73,7 @@ class Meter:
             counters.memory_seconds,
             counters.compute_seconds,
             counters.link_bytes,
-            counters.kv_transfer_bytes,
+            counters.received_tokens * self.machine.kv_bytes_per_token,
         )
         if seen == self._seen and self._late == _ON_TIME:
             self.first = self.other = Activity()

@@ -40,7 +40,7 @@ class Meter:
             self._of, self._api, self._engine, self.throttled = counters, 0.0, 0.0, 0.0
         width = front.cores * front.processes
         # What the process has been given, less what still stands before it; while it does nothing the latter grows.
-        standing = max(0.0, world.front.page_delay() - front.page_seconds / front.cores) * width
+        standing = world.front.standing * width
         api = min(span * width, max(0.0, counters.process_seconds - standing - self._api))
         self._api = max(self._api, counters.process_seconds - standing)
         engine = _engine_seconds(world)
