@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from llmvitals.series import Snapshot
-from llmvitals.telemetry.gpu.dcgm import join_gpus
+from llmvitals.telemetry.gpu.dcgm import ROWS, join_gpus
 from llmvitals.telemetry.ingest import Ingest, RawPage
 
+FIELD = re.compile(r"(?P<name>DCGM_FI_\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)")
 AT = 'gpu="0",UUID="GPU-a",device="nvidia0",modelName="Made GPU",Hostname="n1"'
 OTHER = 'gpu="1",UUID="GPU-b",device="nvidia1",modelName="Made GPU",hostname="n1"'
 PAGE = f"""# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge
@@ -128,6 +132,154 @@ def test_mig_slices_stay_apart() -> None:
     snapshot = read(MIG)
     assert values(snapshot, "llm_gpu_engine_active_ratio", gpu="GPU-a/1") == [0.93]
     assert values(snapshot, "llm_gpu_engine_active_ratio", gpu="GPU-a/12") == [0.02]
+
+
+# -- clocks, throttling, errors, links --------------------------------------------------------------------------------
+MORE = f"""# TYPE DCGM_FI_DEV_MAX_SM_CLOCK gauge
+DCGM_FI_DEV_MAX_SM_CLOCK{{{AT}}} 1980
+# TYPE DCGM_FI_DEV_ENFORCED_POWER_LIMIT gauge
+DCGM_FI_DEV_ENFORCED_POWER_LIMIT{{{AT}}} 650.000000
+# TYPE DCGM_FI_DEV_POWER_MGMT_LIMIT gauge
+DCGM_FI_DEV_POWER_MGMT_LIMIT{{{AT}}} 700.000000
+# TYPE DCGM_FI_DEV_POWER_VIOLATION counter
+DCGM_FI_DEV_POWER_VIOLATION{{{AT}}} 2500000000
+# TYPE DCGM_FI_DEV_THERMAL_VIOLATION counter
+DCGM_FI_DEV_THERMAL_VIOLATION{{{AT}}} 864000000000000
+# TYPE DCGM_FI_DEV_LOW_UTIL_VIOLATION counter
+DCGM_FI_DEV_LOW_UTIL_VIOLATION{{{AT}}} 9000000000
+# TYPE DCGM_FI_DEV_ECC_DBE_VOL_TOTAL counter
+DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{AT}}} 3
+# TYPE DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS counter
+DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{{{AT}}} 1
+# TYPE DCGM_FI_PROF_NVLINK_TX_BYTES gauge
+DCGM_FI_PROF_NVLINK_TX_BYTES{{{AT}}} 30000000000
+# TYPE DCGM_FI_PROF_NVLINK_RX_BYTES gauge
+DCGM_FI_PROF_NVLINK_RX_BYTES{{{AT}}} 20000000000
+# TYPE DCGM_FI_PROF_PCIE_TX_BYTES counter
+DCGM_FI_PROF_PCIE_TX_BYTES{{{AT}}} 1500
+# TYPE DCGM_FI_PROF_PCIE_RX_BYTES counter
+DCGM_FI_PROF_PCIE_RX_BYTES{{{AT}}} 500
+# TYPE DCGM_FI_DEV_PCIE_LINK_GEN gauge
+DCGM_FI_DEV_PCIE_LINK_GEN{{{AT}}} 4
+# TYPE DCGM_FI_DEV_PCIE_LINK_WIDTH gauge
+DCGM_FI_DEV_PCIE_LINK_WIDTH{{{AT}}} 16
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "labels", "value"),
+    [
+        ("llm_gpu_sm_clock_max_hertz", {}, 1.98e9),
+        ("llm_gpu_power_limit_watts", {}, 650.0),  # what is enforced, not what was asked for
+        ("llm_gpu_throttle_seconds_total", {"reason": "power"}, 2.5),
+        ("llm_gpu_throttle_seconds_total", {"reason": "thermal"}, 864_000.0),  # ten days: no blank number
+        ("llm_gpu_ecc_uncorrected_total", {}, 3.0),  # the errors, not the rows that were lost to them
+        ("llm_gpu_nvlink_bytes_per_second", {}, 50e9),
+        ("llm_gpu_pcie_bytes_per_second", {}, 2000.0),  # a rate, whatever its TYPE line says
+        ("llm_gpu_link_limit_bytes_per_second", {"link": "pcie"}, 63.008e9),  # 16 lanes of 1.969 GB/s, both ways
+    ],
+)
+def test_what_an_operator_has_switched_on_is_read(family: str, labels: dict[str, str], value: float) -> None:
+    assert values(read(MORE), family, gpu="GPU-a", index="0", **labels) == [pytest.approx(value)]
+
+
+def test_an_idle_gpu_is_not_held_down() -> None:
+    reasons = {s.label("reason") for s in read(MORE).samples if s.name == "llm_gpu_throttle_seconds_total"}
+    assert reasons == {"power", "thermal"}
+
+
+@pytest.mark.parametrize(
+    ("page", "family", "value"),
+    [
+        (f"DCGM_FI_DEV_POWER_MGMT_LIMIT{{{AT}}} 700\n", "llm_gpu_power_limit_watts", [700.0]),
+        (f"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{{{AT}}} 2\n", "llm_gpu_ecc_uncorrected_total", [2.0]),
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{AT}}} 1\n", "llm_gpu_row_remap_pending", [1.0]),
+        (
+            f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{AT}}} 1\nDCGM_FI_DEV_ROW_REMAP_PENDING{{{AT}}} 0\n",
+            "llm_gpu_row_remap_pending",
+            [1.0],
+        ),
+        (f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{AT}}} 0\n", "llm_gpu_row_remap_pending", [0.0]),
+        (f"DCGM_FI_PROF_PCIE_TX_BYTES{{{AT}}} 5\n", "llm_gpu_pcie_bytes_per_second", []),  # half of it is not it
+        (f"DCGM_FI_DEV_PCIE_LINK_GEN{{{AT}}} 4\n", "llm_gpu_link_limit_bytes_per_second", []),
+        (
+            f"DCGM_FI_DEV_PCIE_LINK_GEN{{{AT}}} 12\nDCGM_FI_DEV_PCIE_LINK_WIDTH{{{AT}}} 16\n",
+            "llm_gpu_link_limit_bytes_per_second",
+            [],
+        ),
+        (
+            f"DCGM_FI_PROF_PCIE_TX_BYTES{{{AT}}} 5\nDCGM_FI_PROF_PCIE_RX_BYTES{{{AT}}} 9223372036854775794\n",
+            "llm_gpu_pcie_bytes_per_second",
+            [],
+        ),
+    ],
+)
+def test_what_is_made_of_several_fields(page: str, family: str, value: list[float]) -> None:
+    snapshot = read(page)
+    assert values(snapshot, family) == value
+    assert value or gap_reasons(snapshot, family)
+
+
+def test_a_code_is_a_sample_of_its_own_beside_the_field_itself() -> None:
+    clean, broken = (read(f"DCGM_FI_DEV_XID_ERRORS{{{AT}}} {code}\n") for code in (0, 79))
+    assert values(clean, "llm_gpu_xid_events_total") == [0.0]
+    assert values(broken, "llm_gpu_xid_events_total", xid="") == [0.0]
+    assert values(broken, "llm_gpu_xid_events_total", xid="79") == [1.0]
+
+
+def test_a_gpu_that_only_its_pods_show_is_summed_once() -> None:
+    pod = f'{AT},pod="p"'
+    page = "".join(f"DCGM_FI_PROF_PCIE_{way}_BYTES{{{pod}}} {n}\n" for way, n in (("TX", 7), ("RX", 5)))
+    assert values(read(page), "llm_gpu_pcie_bytes_per_second") == [12.0]
+    own = "".join(f"DCGM_FI_PROF_PCIE_{way}_BYTES{{{AT}}} {n}\n" for way, n in (("TX", 70), ("RX", 50)))
+    assert values(read(page + own), "llm_gpu_pcie_bytes_per_second") == [120.0]
+
+
+@pytest.mark.parametrize(
+    ("family", "gap"),
+    [
+        ("llm_gpu_xid_events_total", "unsupported"),
+        ("llm_gpu_throttle_seconds_total", "unsupported"),
+        ("llm_gpu_tensor_active_ratio", "unsupported"),
+        ("llm_gpu_memory_other_bytes", "unsupported"),
+        ("llm_gpu_sm_clock_hertz", "missing"),  # every list has it
+        ("llm_gpu_memory_free_bytes", "missing"),
+    ],
+)
+def test_no_verdict_waits_for_what_a_list_of_fields_leaves_out(family: str, gap: str) -> None:
+    snapshot = read(f"DCGM_FI_DEV_GPU_TEMP{{{AT}}} 40\n")
+    found = [s.label("gap") for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
+    assert found == [gap]
+
+
+def test_a_join_keeps_every_label_of_a_family() -> None:
+    snapshot = joined(read(MORE + f"DCGM_FI_DEV_XID_ERRORS{{{AT}}} 48\n"), "GPU-a")
+    assert values(snapshot, "llm_gpu_throttle_seconds_total", reason="power", join="configured") == [2.5]
+    assert values(snapshot, "llm_gpu_throttle_seconds_total", reason="thermal") == [864_000.0]
+    assert values(snapshot, "llm_gpu_xid_events_total", xid="48") == [1.0]
+    assert len(values(snapshot, "llm_gpu_link_limit_bytes_per_second", link="pcie")) == 1
+
+
+def test_recorded_pages_are_read_without_loss(shared: Path) -> None:
+    """Every field that has a row gives a sample for each GPU of the page, in number and value."""
+    pages = sorted((shared / "reference" / "pages" / "dcgm-exporter").glob("*.prom"))
+    if not pages:
+        pytest.skip("no recorded pages of dcgm-exporter")
+    plain = {row.source: row for row in ROWS if not row.special and not row.fallback}
+    seen = 0
+    for path in pages:
+        text = path.read_text()
+        if "DCGM_FI_" not in text:
+            continue
+        snapshot = read(text)
+        told = [parts for line in text.splitlines() if (parts := FIELD.match(line))]
+        for source, row in plain.items():
+            raw = [float(m["value"]) for m in told if m["name"] == source]
+            usable = sorted(v * row.scale for v in raw if v < row.ceiling)
+            if usable:
+                assert sorted(values(snapshot, row.family)) == pytest.approx(usable), (path.name, source)
+                seen += len(usable)
+    assert seen > 100
 
 
 # -- the join ------------------------------------------------------------------------------------------------------
