@@ -78,21 +78,24 @@ GPU_8B = Machine(
 )
 
 CPU_TINY = Machine(
-    # A two-layer model on two processor cores, as measured: about 5,000 prompt tokens/s, 5-6 ms a decode step for one
-    # sequence, 512 bytes of KV per token. What each further sequence costs (0.5 ms beside its token) is host work.
+    # A two-layer model (width 128, two heads of 64) on two processor cores: 512 bytes of KV per token, and what fits five
+    # recordings best: 6.5 ms a step, 0.35 ms a sequence, 6,500 tokens/s before attention. docs/simulator.md says how well.
     name="CPU",
     memory_bytes=4e9,
     bandwidth=1e10,
     bandwidth_efficiency=1.0,
-    flops=1.8e10,
+    flops=2.34e10,
     flops_efficiency=1.0,
     weight_bytes=3e6,
     kv_bytes_per_token=512,
     flops_per_token=3.6e6,
-    step_seconds=0.005,
-    sequence_seconds=0.0005,
+    step_seconds=0.0065,
+    sequence_seconds=0.00035,
     idle_watts=10.0,
     max_watts=60.0,
+    layers=2,
+    hidden=128,
+    attention_flops=4 * 2 * 128,
 )
 
 
