@@ -9,8 +9,8 @@ from llmvitals.gaps import Gap, GapKind
 from llmvitals.settings import Settings, Slo
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.triage.judge import blind_spots, bound_of, confidence, finding, judge, weigh
-from llmvitals.triage.model import Check, Limit, Remedy
+from llmvitals.triage.judge import blind_spots, bound_of, confidence, explained, finding, judge, proved, weigh
+from llmvitals.triage.model import Check, Limit, Proof, Remedy
 from llmvitals.triage.verdict import State
 
 SETTINGS = Settings()
@@ -113,6 +113,65 @@ def test_the_reason_says_what_speaks_against_it():
 def test_a_check_without_conditions_says_what_it_needs():
     found = judge(check(needs="a gateway", needs_series="llm_gateway_*"), readings(), SETTINGS)
     assert (found.state, found.reason, found.evidence) == (State.NOT_APPLICABLE, "needs a gateway", ())
+
+
+# -- what another source adds -----------------------------------------------------------------------------------------
+SURE = Proof((C,), 0.9, explains=("unbounded-queue",), note="It is certain.")
+
+
+@pytest.mark.parametrize(
+    ("seen", "sure", "certain"),
+    [({"kv_room_ratio": 0.5}, 0.9, True), ({"kv_room_ratio": -0.5}, 0.4, False), ({}, 0.4, False)],
+)
+def test_a_proof_makes_a_suspicion_certain_and_nothing_else_does(seen, sure, certain):
+    made = check((A,), proof=SURE, confidence=0.4, explains=("cold-start",), note="A suspicion.")
+    known = readings(waiting_last=5.0, **seen)
+    found = judge(made, known, SETTINGS)
+    assert found.state is State.FIRING
+    assert (confidence(made, found), proved(made, found)) == (sure, certain)
+    assert explained(made, found) == (("cold-start", "unbounded-queue") if certain else ("cold-start",))
+    assert finding(made, found, known, SETTINGS).note == ("It is certain." if certain else "A suspicion.")
+    assert [e.signal for e in found.evidence] == ["waiting_last", "kv_room_ratio"]
+
+
+def test_a_proof_proves_nothing_of_a_check_that_does_not_fire():
+    made = check((A,), proof=SURE)
+    found = judge(made, readings(waiting_last=1.0, kv_room_ratio=0.5), SETTINGS)
+    assert found.state is State.CLEAR
+    assert not proved(made, found)
+    assert explained(made, found) == ()
+
+
+def test_a_limit_that_an_alternative_and_the_proof_share_is_told_once():
+    made = check((A, C), proof=SURE)
+    found = judge(made, readings(waiting_last=5.0, kv_room_ratio=0.5), SETTINGS)
+    assert [e.signal for e in found.evidence] == ["waiting_last", "kv_room_ratio"]
+    assert proved(made, found)
+
+
+def test_what_confirms_counts_beside_a_proof():
+    made = check((A,), proof=SURE, confirms=(B,), confidence=0.4)
+    found = judge(made, readings(waiting_last=5.0, kv_room_ratio=0.5, running_max=4.0), SETTINGS)
+    assert confidence(made, found) == 0.94
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        ({"kv_room_ratio": 0.5}, State.CLEAR),  # ruled out
+        ({"kv_room_ratio": -0.5}, State.FIRING),
+        ({"kv_room_ratio": CANNOT}, State.FIRING),  # a source that is not there rules nothing out
+        ({"kv_room_ratio": NOTHING}, State.FIRING),
+        ({"kv_room_ratio": LOST}, State.UNKNOWN),  # it should be there, and might rule it out
+    ],
+)
+def test_what_excludes_a_cause_rules_it_out(seen, state):
+    found = judge(check((A,), unless=(C,)), readings(waiting_last=5.0, **seen), SETTINGS)
+    assert found.state is state
+    if state is State.CLEAR:
+        assert found.reason == "KV left beyond what the next request needs is 50 %: that rules it out"
+    if state is State.UNKNOWN:
+        assert "not there" in found.reason
 
 
 # -- confidence -------------------------------------------------------------------------------------------------------

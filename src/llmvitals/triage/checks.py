@@ -311,7 +311,7 @@ CHECKS: tuple[Check, ...] = (
             (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
         ),
         confirms=(Limit("planned_restarts", ">=", 1),),
-        explains=("retry-storm",),
+        explains=("retry-storm", "overloaded-and-shedding"),  # while it is away, a gateway refuses
         confidence=0.65,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
         hazard=True,
@@ -989,6 +989,7 @@ CHECKS: tuple[Check, ...] = (
         confidence=0.7,
         hazard=True,
         even_idle=True,
+        by_scrapes=True,
     ),
     # -- causes that no engine page shows ---------------------------------------------------------------------------
 )
