@@ -117,7 +117,9 @@ class ApiServer:
     # -- from the engine ------------------------------------------------------------------------------------------
     def outputs(self, moment: float, tokens: int) -> float:
         """Hand out a step's tokens; the moment at which that is done."""
-        return self._work(moment, tokens * self.config.output_token_seconds) if tokens else moment
+        if not tokens:
+            return moment
+        return self._work(moment, self.config.step_seconds + tokens * self.config.output_token_seconds)
 
     def first(self, call: Call, moment: float) -> None:
         """The first token of a call is on its way."""
