@@ -5,7 +5,7 @@ the algebra cannot say. The id is the panel's, the evidence's, the gauge's (``ll
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from llmvitals.gaps import Gap, GapKind
@@ -464,13 +464,14 @@ SIGNALS: tuple[Signal, ...] = (
 BY_ID: dict[str, Signal] = {signal.id: signal for signal in SIGNALS}
 
 
-def compute(window: Window, settings: Settings) -> dict[str, Reading]:
-    """Every signal of one scope. Never raises for what the pages hold: what cannot be said is a gap."""
+def compute(window: Window, settings: Settings, *, only: Collection[str] = ()) -> dict[str, Reading]:
+    """Every signal of one scope, or ``only`` some. Never raises for what the pages hold: what cannot be said is a gap."""
+    wanted = [BY_ID[name] for name in only] if only else SIGNALS
     context = Context(window, settings)
     if not context.good.snapshots:
         empty = Reading(None, gap=Gap(GapKind.MISSING, "no readable page in the window", "llm_target_up"))
-        return {s.id: s.derive(context) if s.derive and s.layer is M else empty for s in SIGNALS}
-    return {signal.id: _one(signal, context) for signal in SIGNALS}
+        return {s.id: s.derive(context) if s.derive and s.layer is M else empty for s in wanted}
+    return {signal.id: _one(signal, context) for signal in wanted}
 
 
 def _one(signal: Signal, context: Context) -> Reading:

@@ -57,10 +57,10 @@ class Check:
     signals whose numbers the verdict's sentence carries. ``confirms``: limits that raise (or, unmet, lower) the
     confidence. ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause.
     ``hazard``: it leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it
-    needs no least number of pages. ``outcome``: what the verdict is called when it holds. ``needs``: for causes that
-    no engine page shows, what would. ``source``: the section of the source documents. ``proof``: what another source
-    adds to make it certain. ``unless``: limits on another source's signals, any of which rules it out; a source that is
-    not there rules nothing out.
+    needs no least number of pages; ``by_scrapes``: it counts scrapes, readable or not. ``outcome``: what the verdict is
+    called when it holds. ``needs``: for causes that no engine page shows, what would. ``source``: the section of the
+    source documents. ``proof``: what another source adds to make it certain. ``unless``: limits on another source's
+    signals, any of which rules it out; a source that is not there rules nothing out.
     """
 
     cause: str
@@ -77,6 +77,7 @@ class Check:
     hazard: bool = False
     even_idle: bool = False
     at_once: bool = False
+    by_scrapes: bool = False
     outcome: Outcome = Outcome.CAUSE
     proof: Proof | None = None
     unless: tuple[Limit, ...] = ()

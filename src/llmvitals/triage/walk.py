@@ -2,14 +2,16 @@
 tests.
 
 All checks are judged in the order of the steps; ONE of those that fire leads, by the order of the table, unless an
-earlier one explains it. When the whole window names nothing although users are hurt, its last third is asked too:
-loads change.
+earlier one explains it. When the whole window names nothing, its last third is asked too where users are hurt, and then
+its newest pages where there can be no doubt that they are: loads change, and nobody wants to wait for a window to fill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+
+import msgspec
 
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
@@ -21,6 +23,9 @@ from llmvitals.triage.judge import blind_spots, explained, finding, judge, prove
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
+
+NEWEST_PAGES, STRICTER = 3, 0.1
+"""The newest pages that may speak for themselves, and how much less chance they are allowed."""
 
 LATE_SECONDS = 30.0
 """A last third shorter than this says nothing: on recordings, shorter windows named wrong causes."""
@@ -46,16 +51,35 @@ def diagnose_with(
     whole = _walk(window, readings, settings, scope or {})
     settled = whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY}
     undecided = any(_open(CHECKS, states(whole), readings, settings))
-    if settled or undecided or not _hurt(readings, settings) or window.seconds / 3 < LATE_SECONDS:
+    if settled or undecided or _too_short(readings, settings):
         return whole, readings
-    late_window = window.slice(window.end - window.seconds / 3, window.end)
-    late_readings = compute(late_window, settings)
-    late = _walk(late_window, late_readings, settings, scope or {})
-    if late.outcome is not Outcome.CAUSE or late.leading is None:
-        return whole, readings
-    note = f"Holds for the last {late_window.seconds:.0f} s; the whole window has several phases."
-    leading = replace(late.leading, note=f"{note} {late.leading.note}".strip())
-    return replace(late, leading=leading, window=whole.window, sentence=f"{late.sentence} {note}"), readings
+    for part, own in _parts(window, readings, settings):
+        found = _walk(part, compute(part, own), own, scope or {})
+        if found.outcome is Outcome.CAUSE and found.leading is not None:
+            note = f"Holds for the last {part.seconds:.0f} s; the whole window has several phases."
+            leading = replace(found.leading, note=f"{note} {found.leading.note}".strip())
+            return replace(found, leading=leading, window=whole.window, sentence=f"{found.sentence} {note}"), readings
+    return whole, readings
+
+
+def _parts(window: Window, readings: Readings, settings: Settings) -> Iterator[tuple[Window, Settings]]:
+    """What of the window is asked by itself, each with the settings that it is held to.
+
+    So few pages are enough only beside a whole window, and only where chance is ruled out by a stricter test: one window
+    of many is always the unluckiest.
+    """
+    if _hurt(readings, settings) and window.seconds / 3 >= LATE_SECONDS:
+        yield window.slice(window.end - window.seconds / 3, window.end), settings
+    t = settings.thresholds
+    moments = [s.t for s in window.snapshots][-NEWEST_PAGES:]
+    if len(moments) == NEWEST_PAGES and moments[-1] - moments[0] >= t.min_seconds - JITTER_SECONDS:
+        strict = msgspec.structs.replace(
+            settings,
+            thresholds=msgspec.structs.replace(t, min_pages=NEWEST_PAGES, harm_p=t.harm_p * STRICTER),
+        )
+        newest = window.slice(moments[0], moments[-1])
+        if _hurt(compute(newest, strict, only={limit.signal for limit in HURT}), strict):
+            yield newest, strict
 
 
 def diagnose_readings(readings: Readings, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
@@ -64,6 +88,11 @@ def diagnose_readings(readings: Readings, settings: Settings, *, scope: dict[str
     """
     window = Window.of((), start=0.0, end=readings["window_seconds"].value or 0.0)
     return _walk(window, dict(readings), settings, scope or {})
+
+
+def _too_short(readings: Readings, settings: Settings) -> bool:
+    pages, seconds = readings["pages"].value or 0.0, readings["window_seconds"].value or 0.0
+    return pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds - JITTER_SECONDS
 
 
 def _hurt(readings: Readings, settings: Settings) -> bool:
@@ -90,7 +119,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     findings = tuple(
         finding(check, results[check.cause], readings, settings) for check in firing if check.cause not in shadowed
     )
-    outcome, leading = _outcome(findings, results, readings, settings)
+    outcome, leading = _outcome(findings, results, readings, settings, scrapes=len(window.snapshots))
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
     if outcome is Outcome.SHEDDING:
         doubt = _not_shedding(findings, results, readings, settings)
@@ -116,14 +145,19 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
 
 
 def _outcome(
-    findings: tuple[Finding, ...], results: dict[str, CheckResult], readings: Readings, settings: Settings
+    findings: tuple[Finding, ...],
+    results: dict[str, CheckResult],
+    readings: Readings,
+    settings: Settings,
+    *,
+    scrapes: int,
 ) -> tuple[Outcome, Finding | None]:
     named = [(BY_CAUSE[f.cause], f) for f in findings]
+    enough = scrapes >= settings.thresholds.min_pages and readings["pages"].known and readings["pages"].value != 0
     for check, found in named:
-        if check.at_once:
+        if check.at_once or (check.by_scrapes and enough and _too_short(readings, settings)):
             return check.outcome, found
-    pages, seconds = readings["pages"].value or 0.0, readings["window_seconds"].value or 0.0
-    if pages < settings.thresholds.min_pages or seconds < settings.thresholds.min_seconds - JITTER_SECONDS:
+    if _too_short(readings, settings):
         return Outcome.UNDETERMINED, None
     if readings["activity"].value == 0 and not any(check.even_idle for check, _ in named):
         return Outcome.NO_TRAFFIC, None
@@ -222,8 +256,7 @@ def _sentence(
     if (readings["pages"].value or 0) < 1:
         return "Undetermined: no page could be read, and none was readable before."
     t = settings.thresholds
-    seconds = readings["window_seconds"].value or 0
-    if (readings["pages"].value or 0) < t.min_pages or seconds < t.min_seconds - JITTER_SECONDS:
+    if _too_short(readings, settings):
         return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
     if not _hurt(readings, settings):
         return "Undetermined: whether the SLO is kept cannot be told; see what the walk is blind to."
