@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from llmvitals.errors import SettingsError
 from llmvitals.simulator import engine as engine_module
 from llmvitals.simulator.config import EngineConfig, Preemption, Speculation, Transfer
 from llmvitals.simulator.roofline import GPU_8B, step_cost
+from llmvitals.simulator.setup import Faults, Slow
 from llmvitals.simulator.workload import Lengths, Stream
 from support.engines import IDEAL, PLAIN, at_once, finished, world
 
@@ -255,7 +257,6 @@ def test_transfers_share_one_link_and_leave_one_token_to_compute():
     assert [a.first for a in here.clients.log] == [pytest.approx(t + 0.010) for t in (2.1, 4.1, 6.1)]
     assert (counters.received_tokens, counters.prompt_tokens) == (3 * 999, 3000)
     assert counters.request_computed.sum == 3
-    assert counters.kv_transfer_bytes == pytest.approx(3000 * 1e-9)
 
 
 def test_a_transfer_that_fails_is_computed_here_after_its_timeout():
@@ -323,15 +324,11 @@ def test_what_arrives_during_a_step_is_queued_after_it():
 
 
 def test_a_step_must_be_able_to_decode_every_seat():
-    from llmvitals.errors import SettingsError
-
     with pytest.raises(SettingsError, match=r"128 tokens cannot decode 256 sequences.*max_num_batched_tokens to 256"):
         EngineConfig(max_num_seqs=256, max_num_batched_tokens=128)
 
 
 def test_kernels_that_are_held_back_make_steps_longer_and_the_host_stays_as_it_is():
-    from llmvitals.simulator.setup import Faults, Slow
-
     stream = at_once(1, prompt=Lengths(10), output=Lengths(300))
     config = EngineConfig(machine=GPU_8B)
     slow = world(config, stream, front=IDEAL, faults=Faults(slow=(Slow(0.0, 100.0, 0.5),)))
