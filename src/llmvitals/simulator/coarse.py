@@ -49,7 +49,8 @@ class Ramp:
 @dataclass(slots=True)
 class Stretch:
     """``turns`` decode turns from ``start`` on, of at most ``most``; ``first`` and ``last``: the costs of the first and the
-    ``most``-th, between which they grow evenly, as the context does; ``seconds``: how long each lasts.
+    ``most``-th, between which they grow evenly, as the context does; ``seconds``: how long each lasts, with kernels
+    slowed by ``slow``; ``booked``: turns that have ended and been booked.
     """
 
     start: float
@@ -57,14 +58,15 @@ class Stretch:
     first: StepCost
     last: StepCost
     seconds: Ramp
+    slow: float
     turns: int = 0
-    begun: bool = False  # its first turn has ended
+    booked: int = 0
 
     @classmethod
     def of(cls, start: float, most: int, first: StepCost, last: StepCost, slow: float) -> Stretch:
         """``slow``: by how much kernels are slowed (1: not)."""
         one, other = first.seconds + first.kernel * (slow - 1.0), last.seconds + last.kernel * (slow - 1.0)
-        return cls(start, most, first, last, Ramp(one, max(0.0, other - one) / (most - 1)))
+        return cls(start, most, first, last, Ramp(one, max(0.0, other - one) / (most - 1)), slow)
 
     @property
     def end(self) -> float:
@@ -75,10 +77,15 @@ class Stretch:
         """How many turns have ended by then."""
         return self.seconds.within(moment - self.start, self.most)
 
-    def cost(self) -> StepCost:
-        """What all of its turns cost together."""
-        first, last, turns = self.first, self.last, self.turns
-        of_first, of_last = turns * (1.0 - (share := (turns - 1) / 2.0 / (self.most - 1))), turns * share
+    def ends(self, turn: int) -> float:
+        """When the turn with this number, from 1, ends."""
+        return self.start + self.seconds.total(turn)
+
+    def cost(self, turns: int) -> StepCost:
+        """What so many turns after those that are booked cost together."""
+        first, last = self.first, self.last
+        share = (self.booked + (turns - 1) / 2.0) / (self.most - 1)
+        of_first, of_last = turns * (1.0 - share), turns * share
         return StepCost(
             of_first * first.seconds + of_last * last.seconds,
             of_first * first.kernel + of_last * last.kernel,
@@ -110,20 +117,20 @@ class CoarseEngine(Engine):
             self.state.decoding = self._many
 
     def abort(self, call: Call) -> None:
-        """The client has left."""
-        sequence, stretch = self._of.get(id(call)), self._stretch
+        """The client has left: what its request has said by now counts."""
+        self._cut()
         super().abort(call)
-        if sequence is not None and stretch is not None:
-            if sequence.decoding:
-                done = stretch.done(self.clock.now)
-                call.tokens = min(sequence.limit, call.tokens + done)
-            self._cut(stretch)
+
+    def kill(self) -> None:
+        """The process ends: nothing goes on."""
+        self._cut()
+        super().kill()
 
     def _wake(self) -> None:
         if self._stretch is None:
             super()._wake()
         else:
-            self._cut(self._stretch)
+            self._cut()
 
     def _cost(self, planned: Planned) -> StepCost:
         cost = super()._cost(planned)
@@ -136,7 +143,8 @@ class CoarseEngine(Engine):
         now, most, count = self.clock.now, decoding.most(), decoding.count
         if most < 2:
             return None
-        last = step_cost(self.config.machine, count, count, decoding.context + count * most)
+        context = decoding.context + count * most
+        last = step_cost(self.config.machine, count, count, context, context - count)
         stretch = Stretch.of(now, most, cost, last, self._slowdown(now))
         edge = bisect_right(self.edges, now)
         until = min(self.horizon, self.edges[edge] if edge < len(self.edges) else math.inf)
@@ -146,12 +154,16 @@ class CoarseEngine(Engine):
         decoding.reserve(stretch.turns)
         return stretch
 
-    def _cut(self, stretch: Stretch) -> None:
-        """Something happens: the stretch ends with the turn under way."""
-        turns = max(2 if stretch.begun else 1, stretch.done(self.clock.now) + 1)
-        if turns < stretch.turns:
-            stretch.turns = turns
-            if stretch.begun:
+    def _cut(self) -> None:
+        """Something happens: the stretch ends with the turn under way, and those before it are booked."""
+        stretch = self._stretch
+        if stretch is None:
+            return
+        done = min(stretch.done(self.clock.now), stretch.turns - 1)
+        self._book(stretch, done - stretch.booked)
+        if done + 1 < stretch.turns:
+            stretch.turns = done + 1
+            if done:
                 self.clock.at(stretch.end, lambda: self._land(stretch))
 
     def _commit(self) -> None:
@@ -161,24 +173,35 @@ class CoarseEngine(Engine):
             self._stretch = None
             super()._commit()
         elif self.alive:
-            stretch.begun = True
             self.clock.at(stretch.end, lambda: self._land(stretch))
 
     def _land(self, stretch: Stretch) -> None:
-        """All turns of a stretch have ended, if it still ends now."""
-        decoding, step, now, earlier = self._many, self._step, self.clock.now, stretch.turns - 1
-        if self._stretch is not stretch or decoding is None or step is None or now < stretch.end or not self.alive:
+        """All turns of a stretch have ended, if it still ends now: the last one does as any step does."""
+        step = self._step
+        if self._stretch is not stretch or step is None or self.clock.now < stretch.end or not self.alive:
             return
+        self._book(stretch, stretch.turns - 1 - stretch.booked)
         self._stretch = None
-        count, first = decoding.count, stretch.start + stretch.seconds.first
-        last = stretch.start + stretch.seconds.total(earlier)
-        decoding.advance(earlier, first, last)
-        self._charge(count * earlier, last - stretch.start)
-        self.counters.iteration.observe(count, earlier)
-        self.counters.steps += earlier
-        self.counters.generated_tokens += count * earlier
-        step.cost = stretch.cost()
+        step.cost = stretch.cost(1)
         super()._commit()
+
+    def _book(self, stretch: Stretch, turns: int) -> None:
+        """So many turns in which nobody ended are over."""
+        decoding, counters = self._many, self.counters
+        if decoding is None or turns <= 0:
+            return
+        count, cost, before = decoding.count, stretch.cost(turns), stretch.booked
+        stretch.booked += turns
+        first, last = stretch.ends(before + 1), stretch.ends(stretch.booked)
+        decoding.advance(turns, first, last)
+        self._charge(count * turns, last - stretch.ends(before))
+        counters.iteration.observe(count, turns)
+        counters.generated_tokens += count * turns
+        counters.steps += turns
+        counters.busy_seconds += cost.kernel * stretch.slow
+        counters.memory_seconds += cost.memory
+        counters.compute_seconds += cost.compute
+        counters.link_bytes += cost.link_bytes
 
     def _charge(self, tokens: int, seconds: float) -> None:
         """Hand out tokens that came within so many seconds: what exceeds the API process' speed stands before it, and all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmvitals.series import Series
 from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, host_families
@@ -34,18 +34,19 @@ class Answered:
 
 
 class Live:
-    """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows; ``coarse``: the
-    arrival-level mode, in which sums over time of what is not linear (energy) are those of longer intervals.
+    """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows, where it is not the
+    configured one; ``coarse``: the arrival-level mode, in which energy is summed over longer intervals.
 
     Thread-safe. Asking for an earlier moment than before gives the present. The pages
     depend on the moment asked for and not on how often one asks.
     """
 
-    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str = "vllm", coarse: bool = False) -> None:
+    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str | None = None, coarse: bool = False) -> None:
+        if dialect is not None:
+            setup = replace(setup, engine=replace(setup.engine, dialect=dialect))
         self.world: World = CoarseWorld(setup) if coarse else World(setup)
         self.origin = origin
         self.coarse = coarse
-        self.dialect = dialect
         self._lock = threading.Lock()
         self._gpus = gpu_meter.Meter(setup.engine.machine, setup.faults.slow)
         self._host = host_families.Meter()
