@@ -175,6 +175,27 @@ def test_what_is_swapped_takes_the_time_of_its_bytes_both_ways():
     assert all(len(s.blocks) == 0 for s in here.engine.state.waiting)
 
 
+@pytest.mark.parametrize("speculation", [None, Speculation(2, 0.0)])
+@pytest.mark.parametrize("output", [10, 40])
+def test_who_comes_back_for_the_turn_it_had_left_before_takes_it_once(speculation, output):
+    # Both are due after the same turns, for a full block or the end. One leaves between two of them and is back before.
+    here = world(replace(CONFIG, speculation=speculation), at_once(2, prompt=Lengths(16), output=Lengths(output)))
+    here.advance(0.05)
+    first, second = here.engine.state.running
+    decoding = here.engine.state.decoding
+    decoding.leave(second)
+    decoding.join(second)
+    for tick in range(6, 6 + output):
+        here.advance(tick * 0.01)
+        decoding.settle(first)
+        decoding.settle(second)
+        assert first.generated == second.generated
+        assert first.generated + second.generated == here.engine.counters.generated_tokens
+    here.advance(10.0)
+    assert finished(here) == 2
+    assert here.engine.counters.generated_tokens == 2 * output
+
+
 # -- adapters -------------------------------------------------------------------------------------------------------
 def test_adapters_without_a_slot_are_passed_over_by_who_needs_none():
     tuned = Stream("tuned", clients=8, adapters=3, prompt=Lengths(20), output=Lengths(60))

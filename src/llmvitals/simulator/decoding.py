@@ -98,6 +98,7 @@ class Decoding:
         self.context += turn.tokens
         for sequence in self._due.pop(self._turns, ()):
             if sequence.decoding and sequence.due == self._turns:
+                sequence.due = 0  # one that was preempted and came back may stand here twice
                 self._attend(sequence, turn)
         return turn
 
@@ -121,7 +122,6 @@ class Decoding:
             self.settle(sequence)
         self.publish(sequence, before)
         if sequence.generated >= sequence.limit:
-            sequence.due = -1  # one that was preempted may stand twice among those of a turn
             turn.ended.append(sequence)
         else:
             self._await(sequence)
