@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmvitals.errors import SettingsError
+from llmvitals.simulator.dialect import COUNTING
 from llmvitals.simulator.roofline import GPU_8B, Machine
 
 
@@ -42,7 +43,10 @@ class Preemption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """A server's settings. ``blocks``: usable KV blocks (vLLM's ``num_gpu_blocks`` is one more: its null block)."""
+    """A server's settings. ``blocks``: usable KV blocks (vLLM's ``num_gpu_blocks`` is one more: its null block).
+
+    ``dialect``: which engine's page it shows, and so what it counts; how it works is the same.
+    """
 
     model: str = "sim-8b"
     block_tokens: int = 16
@@ -67,6 +71,7 @@ class EngineConfig:
     speculation: Speculation | None = None
     transfer: Transfer | None = None
     default_max_tokens: int | None = None
+    dialect: str = "vllm"
 
     def __post_init__(self) -> None:
         """Refuse what vLLM refuses at start: a pool that cannot hold one context of full length, a step too small for all."""
@@ -81,6 +86,12 @@ class EngineConfig:
                 f"a step of {self.max_num_batched_tokens} tokens cannot decode {self.max_num_seqs} sequences",
                 place="EngineConfig",
                 remedy=f"Raise max_num_batched_tokens to {self.max_num_seqs} or lower max_num_seqs.",
+            )
+        if self.dialect not in COUNTING:
+            raise SettingsError(
+                f"no simulated engine shows pages of '{self.dialect}'",
+                place="EngineConfig",
+                remedy=f"Use one of: {', '.join(COUNTING)}.",
             )
         if self.max_model_len > self.pool_tokens:
             raise SettingsError(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from llmvitals.simulator.dialect import VLLM, Dialect
+
 
 @dataclass(slots=True)
 class Histogram:
@@ -23,6 +25,13 @@ class Histogram:
     def __post_init__(self) -> None:
         self.counts = [0] * (len(self.bounds) + 1)
 
+    def __add__(self, other: Histogram) -> Histogram:
+        """The observations of both, which have the same bounds."""
+        both = Histogram(self.bounds)
+        both.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        both.sum, both.count = self.sum + other.sum, self.count + other.count
+        return both
+
     def observe(self, value: float, times: int = 1) -> None:
         """Add ``times`` equal observations."""
         self.counts[bisect_left(self.bounds, value)] += times
@@ -30,19 +39,9 @@ class Histogram:
         self.count += times
 
 
-# vLLM 0.32's default bounds, as its page shows them (seconds, tokens, pieces).
-FIRST_TOKEN = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
-    *(160.0, 640.0, 2560.0),
-)
-TOKEN_GAP = (
-    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
-)
-REQUEST = (
-    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0),
-    *(1920.0, 7680.0),
-)
-ITERATION = (1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0)
+FIRST_TOKEN = VLLM.first_token
+
+# Default bounds of what only one engine counts, as its page shows them (seconds, tokens, pieces).
 PREEMPTIONS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0)
 PARALLEL = (1.0, 2.0, 5.0, 10.0, 20.0)
 HTTP_FINE = (
@@ -50,6 +49,7 @@ HTTP_FINE = (
     60.0,
 )
 HTTP_COARSE = (0.1, 0.5, 1.0)
+TRANSFER_BYTES = tuple(float(2**power) for power in range(10, 36))
 TRANSFER = (0.005, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0)
 REASONS = ("stop", "length", "abort", "error", "repetition")
 
@@ -66,10 +66,18 @@ def token_bounds(longest: int) -> tuple[float, ...]:
 
 @dataclass(slots=True)
 class Counters:
-    """Everything that only grows. Seconds and tokens; ``longest`` is the engine's max_model_len."""
+    """Everything that only grows. Seconds and tokens; ``longest`` is the engine's max_model_len, ``dialect`` says what
+    bounds its histograms have.
+
+    What vLLM does not count and SGLang does: ``evicted``, preemptions as they happen; ``aborted`` requests, and of those
+    that were running their figures (``left_``); ``waited``, the queue time of requests as they are first scheduled.
+    """
 
     longest: int
+    dialect: Dialect = VLLM
     preemptions: int = 0
+    evicted: int = 0
+    aborted: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     received_tokens: int = 0  # of prompts, computed elsewhere
@@ -78,15 +86,15 @@ class Counters:
     hit_tokens: int = 0
     steps: int = 0
     finished: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-    first_token: Histogram = field(default_factory=lambda: Histogram(FIRST_TOKEN))
-    token_gap: Histogram = field(default_factory=lambda: Histogram(TOKEN_GAP))
-    iteration: Histogram = field(default_factory=lambda: Histogram(ITERATION))
-    per_token: Histogram = field(default_factory=lambda: Histogram(TOKEN_GAP))
-    e2e: Histogram = field(default_factory=lambda: Histogram(REQUEST))
-    queue: Histogram = field(default_factory=lambda: Histogram(REQUEST))
-    prefill: Histogram = field(default_factory=lambda: Histogram(REQUEST))
-    decode: Histogram = field(default_factory=lambda: Histogram(REQUEST))
-    inference: Histogram = field(default_factory=lambda: Histogram(REQUEST))
+    first_token: Histogram = field(init=False)
+    token_gap: Histogram = field(init=False)
+    iteration: Histogram = field(init=False)
+    per_token: Histogram = field(init=False)
+    e2e: Histogram = field(init=False)
+    queue: Histogram = field(init=False)
+    prefill: Histogram = field(init=False)
+    decode: Histogram = field(init=False)
+    inference: Histogram = field(init=False)
     request_preemptions: Histogram = field(default_factory=lambda: Histogram(PREEMPTIONS))
     n: Histogram = field(default_factory=lambda: Histogram(PARALLEL))
     http_fine: Histogram = field(default_factory=lambda: Histogram(HTTP_FINE))
@@ -95,6 +103,10 @@ class Counters:
     request_computed: Histogram = field(init=False)
     request_generated: Histogram = field(init=False)
     request_max_tokens: Histogram = field(init=False)
+    waited: Histogram = field(init=False)
+    left_e2e: Histogram = field(init=False)
+    left_prompt: Histogram = field(init=False)
+    left_generated: Histogram = field(init=False)
     http: dict[str, int] = field(default_factory=lambda: {"2xx": 0, "4xx": 0, "5xx": 0})  # answers that have ended
     rejected: int = 0  # refused at admission: the queue was full
     drafts: int = 0
@@ -103,7 +115,7 @@ class Counters:
     accepted_per_position: dict[int, int] = field(default_factory=dict)  # first draft token: 0
     swapped_out: int = 0
     kv_transfer: Histogram = field(default_factory=lambda: Histogram(TRANSFER))
-    kv_transfer_bytes: float = 0.0
+    kv_transfer_bytes: Histogram = field(default_factory=lambda: Histogram(TRANSFER_BYTES))
     kv_transfer_failures: int = 0
     process_seconds: float = 0.0  # CPU of the API process
     link_bytes: float = 0.0  # between the GPUs of the engine, per GPU
@@ -113,8 +125,16 @@ class Counters:
     compute_seconds: float = 0.0  # tensor pipes at their peak rate
 
     def __post_init__(self) -> None:
-        bounds = token_bounds(self.longest)
-        self.request_prompt = Histogram(bounds)
-        self.request_computed = Histogram(bounds)
-        self.request_generated = Histogram(bounds)
-        self.request_max_tokens = Histogram(bounds)
+        bounds, lengths = self.dialect, self.dialect.lengths or token_bounds(self.longest)
+        self.first_token = Histogram(bounds.first_token)
+        self.token_gap = Histogram(bounds.token_gap)
+        self.per_token = Histogram(bounds.per_token)
+        self.iteration = Histogram(bounds.iteration)
+        self.e2e, self.left_e2e = Histogram(bounds.request), Histogram(bounds.request)
+        self.prefill, self.decode = Histogram(bounds.request), Histogram(bounds.request)
+        self.inference = Histogram(bounds.request)
+        self.queue, self.waited = Histogram(bounds.queue), Histogram(bounds.queue)
+        self.request_prompt, self.left_prompt = Histogram(lengths), Histogram(lengths)
+        self.request_generated, self.left_generated = Histogram(lengths), Histogram(lengths)
+        self.request_computed = Histogram(lengths)
+        self.request_max_tokens = Histogram(lengths)

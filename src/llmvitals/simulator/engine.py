@@ -16,8 +16,10 @@ from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.counters import Counters
 from llmvitals.simulator.decoding import Decoding
+from llmvitals.simulator.dialect import COUNTING
 from llmvitals.simulator.holding import Holding
 from llmvitals.simulator.pool import BlockPool
+from llmvitals.simulator.reports import Reports
 from llmvitals.simulator.roofline import StepCost, step_cost, with_drafting
 from llmvitals.simulator.scheduler import Planned, State, schedule
 from llmvitals.simulator.sequence import Sequence
@@ -26,6 +28,14 @@ from llmvitals.simulator.workload import Call
 
 class Outlet(Protocol):
     """Who takes the engine's outputs: the API process."""
+
+    @property
+    def open_fds(self) -> int:
+        """Descriptors that it holds."""
+
+    @property
+    def max_fds(self) -> int:
+        """Descriptors that it may hold."""
 
     def outputs(self, moment: float, tokens: int) -> float:
         """``tokens`` came out at ``moment``; the moment at which they are handed out, and measured."""
@@ -47,6 +57,7 @@ class Gauges(NamedTuple):
     swapped: int = 0
     running_adapters: tuple[int, ...] = ()
     waiting_adapters: tuple[int, ...] = ()
+    held: int = 0  # of the deferred: those that are not in the queue yet
 
 
 @dataclass(slots=True)
@@ -78,7 +89,9 @@ class Engine:
         self.clock = clock
         self.outlet = outlet
         self.gauges = Gauges()
-        self.counters = Counters(config.max_model_len)
+        self.counters = Counters(config.max_model_len, COUNTING[config.dialect])
+        self.reports = Reports(self.gauges)
+        self.adapter_sets: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}  # when each was last seen
         pool = BlockPool(config.blocks)
         self.state = State(config, pool, Decoding(config, pool, self.counters, random.Random(f"{seed}/engine")))
         self.holding = Holding(config, clock, self.counters, random.Random(f"{seed}/holding"))
@@ -123,6 +136,12 @@ class Engine:
         self.state.decoding.settle(sequence)
         call.tokens = sequence.generated
         sequence.gone = True
+        counters = self.counters
+        counters.aborted += 1
+        if sequence.blocks:  # it was running
+            counters.left_e2e.observe(self.clock.now - call.arrived)
+            counters.left_prompt.observe(call.request.prompt)
+            counters.left_generated.observe(sequence.generated)
         self._left.append(sequence)
         if not self._busy:
             self._dismiss_left()
@@ -196,11 +215,23 @@ class Engine:
             for sequence in planned.fresh:
                 self.counters.query_tokens += sequence.request.prompt
                 self.counters.hit_tokens += sequence.cached
+        self._report(planned, now)
         cost, slow = self._cost(planned), self._slowdown(now)
         moved = planned.moved_bytes / self.config.swap_bandwidth
         self._step = Step(planned, cost, slow)
         self.clock.at(now + cost.seconds + cost.kernel * (slow - 1.0) + moved + self._extra, self._commit)
         self._extra = 0.0
+
+    def _report(self, planned: Planned, now: float) -> None:
+        """What is counted as a step begins, and what is written before its prompts are computed."""
+        self.counters.evicted += planned.preempted
+        for sequence in planned.fresh:
+            self.counters.waited.observe(now - sequence.queued)
+        if planned.chunks and self.counters.dialect.reports:
+            there = self._look()
+            looked_up = sum(sequence.request.prompt for sequence in planned.fresh)
+            hits = sum(sequence.cached for sequence in planned.fresh) / looked_up if looked_up else 0.0
+            self.reports.prefill(now, there._replace(running=there.running - len(planned.chunks)), hits)
 
     def _cost(self, planned: Planned) -> StepCost:
         machine, decoding = self.config.machine, self.state.decoding
@@ -261,6 +292,8 @@ class Engine:
                 del self._of[id(sequence.call)]
                 self._finish(sequence, end, seen)
         self._show()
+        if step.planned.turn and self.counters.dialect.reports:
+            self.reports.decode(end, self.gauges, counters.steps)
         self._begin()
 
     def _computed(self, planned: Planned) -> list[Sequence]:
@@ -307,7 +340,8 @@ class Engine:
         counters.prefill.observe(first - scheduled)
         counters.decode.observe(end - first)
         counters.inference.observe(end - scheduled)
-        counters.per_token.observe((end - first) / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
+        if sequence.generated > 1 or counters.dialect.lone_zero:
+            counters.per_token.observe((end - first) / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
         counters.request_preemptions.observe(sequence.preemptions)
         counters.request_prompt.observe(request.prompt)
         counters.request_computed.observe(request.prompt - sequence.cached - sequence.received)
@@ -318,8 +352,13 @@ class Engine:
         self.outlet.ended(call, seen, "ok")
 
     def _show(self) -> None:
+        self.gauges = there = self._look()
+        if there.running_adapters or there.waiting_adapters or self.adapter_sets:
+            self.adapter_sets[there.running_adapters, there.waiting_adapters] = self.clock.now
+
+    def _look(self) -> Gauges:
         state, held = self.state, self.holding.count
-        self.gauges = Gauges(
+        return Gauges(
             len(state.running),
             len(state.waiting) + held,
             state.pool.usage,
@@ -327,4 +366,5 @@ class Engine:
             state.swapped,
             tuple(sorted(state.adapters)) if state.adapters else (),
             tuple(sorted({s.adapter for s in state.blocked})) if state.blocked else (),
+            held,
         )

@@ -75,5 +75,5 @@ class Holding:
         self._link = max(now, self._link) + size / link.bandwidth
         sequence.received = sequence.request.prompt - 1  # the last token is computed here: something to sample from
         self._counters.kv_transfer.observe(self._link + link.latency - now)
-        self._counters.kv_transfer_bytes += size
+        self._counters.kv_transfer_bytes.observe(size)
         return self._link + link.latency
