@@ -405,7 +405,7 @@ GATEWAY: tuple[Situation, ...] = (
             "every tenant grew": lambda: tenants(tokens=ALL_GREW, wait=6.0, slow=6.0),
             "within its weight": lambda: tenants(tokens=ONE_TAKES_IT, weights={"a": 8, "b": 1, "c": 1}, wait=6.0),
             "nobody hurt": lambda: tenants(healthy, tokens=ONE_TAKES_IT),
-            "twice the others": lambda: tenants(tokens={"a": 12_000, "b": 6_000, "c": 6_000}, wait=6.0),
+            "half as much again as the others": lambda: tenants(tokens={"a": 9_000, "b": 6_000, "c": 6_000}, wait=6.0),
             "small against what all do": lambda: tenants(
                 tokens={"a": 9_000, "b": 50_000, "c": 50_000}, weights={"a": 1, "b": 20, "c": 20}
             ),

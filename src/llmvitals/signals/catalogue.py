@@ -378,7 +378,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("call_failure_ratio", "Calls that failed or were refused", "ratio", U, gateway.call_failure_ratio),
     # -- the gateway: demand --------------------------------------------------------------------------------------
     _d("large_call_ratio", "Calls with large prompts", "ratio", Q, gateway.large_call_ratio),
-    _d("large_token_ratio", "Prompt tokens of large prompts", "ratio", Q, gateway.large_token_ratio, LOW),
+    _d("large_token_ratio", "Prompt tokens of large prompts", "ratio", Q, gateway.large_token_ratio, SEEN),
     _d("refused_calls", "Calls refused at the gateway", "", Q, gateway.refused_calls),
     _d("refused_call_ratio", "Share of calls refused at the gateway", "ratio", Q, gateway.refused_call_ratio),
     _d("retry_ratio", "Calls that repeat a failed one", "ratio", Q, gateway.retry_ratio),

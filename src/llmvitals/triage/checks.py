@@ -32,7 +32,7 @@ what a gateway saw, whose queue lies before the engine's clock.
 
 # Equal tenants of some twenty calls a minute, of lengths that vary 1.5 times their mean, differ by less than a factor of 2
 # by chance. And where a quota would free less than a fifth of the load, it is not what is missing.
-NOISY: tuple[Limit, ...] = (Limit("tenant_excess", ">=", 3), Limit("tenant_surplus_ratio", ">=", 0.2))
+NOISY: tuple[Limit, ...] = (Limit("tenant_excess", ">=", 2), Limit("tenant_surplus_ratio", ">=", 0.2))
 
 RETRIED = Limit(
     "retry_ratio", ">=", 0.2
@@ -212,6 +212,7 @@ CHECKS: tuple[Check, ...] = (
         confidence=0.85,
         hazard=True,
         even_idle=True,
+        at_once=True,
     ),
     Check(
         "vram-headroom",
@@ -237,6 +238,7 @@ CHECKS: tuple[Check, ...] = (
         note="A scrape misses short peaks of memory: the number is a first step.",
         hazard=True,
         even_idle=True,
+        at_once=True,
     ),
     Check(
         "overloaded-and-shedding",

@@ -193,22 +193,19 @@ def large_call_ratio(c: Context) -> Reading:
 
 
 def large_token_ratio(c: Context) -> Reading:
-    """Share of the prompt tokens of finished requests that large prompts (1,000 tokens and more) bring, at least.
+    """Share of the prompt tokens of finished requests that large prompts (1,000 tokens and more) bring (estimate).
 
-    Their sum is known; the small ones hold no more than the upper edges of their buckets.
+    The sum of all is known; small ones are taken to lie in the middle of their buckets.
     """
     h = c.hist(PROMPT)
     if h is None:
         return missing(c, PROMPT)
     if h.sum <= 0:
         return no_traffic("finished requests")
-    below, small = 0.0, 0.0
-    for edge, count in zip(h.edges, h.counts, strict=True):
-        if edge > LARGE_TOKENS:
-            break
-        small += (count - below) * edge
-        below = count
-    return number(max(0.0, 1.0 - small / h.sum), Standing.LOWER)
+    edges = [edge for edge in h.edges if edge <= LARGE_TOKENS]
+    rows = zip((0.0, *edges), edges, (0.0, *h.counts), h.counts, strict=False)
+    small = sum((count - below) * (low + high) / 2 for low, high, below, count in rows)
+    return number(max(0.0, 1.0 - small / h.sum), Standing.ESTIMATE)
 
 
 # -- the gateway's queue ----------------------------------------------------------------------------------------------
