@@ -81,7 +81,7 @@ GIVEN: Mapping[str, Given] = {
     ),
     "engine-died": Given(
         engine={"block_tokens": 16, "blocks": 131_071},
-        faults=Faults(stalls=((0.1, math.inf),), failing=((0.1, math.inf),), dies_at=3.9),
+        faults=Faults(stalls=((0.0, math.inf),), failing=((0.1, math.inf),), dies_at=3.9),
         prefix_tokens=560,
         uptime=40.0,
     ),
