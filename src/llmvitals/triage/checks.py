@@ -330,8 +330,12 @@ CHECKS: tuple[Check, ...] = (
             "smallest that fits.",
             "--tensor-parallel-size",
         ),
-        # busy with neither memory nor arithmetic; small exchanges wait for each other long before the link is full
-        when=((ANY_HARM, *GPU_WAITS),),
+        when=(
+            # half of the time at the third of a link that small exchanges reach: latency binds long before bytes fill it;
+            # with a link that is hardly used, steps of short kernels or dense prompts look the same
+            (ANY_HARM, *GPU_WAITS, LINK_BUSY),
+            (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
+        ),
         confirms=(LINK_BUSY,),
         cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
         explains=(
@@ -888,7 +892,10 @@ CHECKS: tuple[Check, ...] = (
             explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
             note="The gateway shows late first tokens of small prompts.",
         ),
-        unless=(Limit("small_ttft_harm_p", ">=", "thresholds.harm_p"),),
+        unless=(
+            Limit("small_ttft_harm_p", ">=", "thresholds.harm_p"),
+            Limit("running_pinned_ratio", ">=", 0.75),  # the seats are the cap: all wait, whoever is in front
+        ),
         leads=False,
         confidence=0.35,
         note="Needs latency per class of request to be proved: a gateway's or the spans'.",
