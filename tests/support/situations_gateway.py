@@ -341,6 +341,12 @@ def mixed_and_full(server: Server, i: int) -> None:
     server.gauges(running=5 - i % 2, waiting=9, kv=0.99)
 
 
+def mixed_in_few_seats(server: Server, i: int) -> None:
+    """The same mix in eight seats, always taken."""
+    mixed(server, i)
+    server.gauges(running=8, waiting=9, kv=0.01)
+
+
 def same_length(server: Server, i: int) -> None:
     """Long prompts of one length, nobody waits: what looks like shared text from the engine's page alone."""
     prompts(server, i, uneven=0, waiting=0)
@@ -440,6 +446,7 @@ GATEWAY: tuple[Situation, ...] = (
             "all are small": lambda: by_size(all_small, small=(60, 6.0), large=(0, 0.1)),
             "all are large": lambda: by_size(all_large, small=(2, 6.0), large=(8, 6.0)),
             "the pool is full": lambda: by_size(mixed_and_full),
+            "the seats are the cap": lambda: by_size(mixed_in_few_seats),
         },
     ),
     Situation(

@@ -59,8 +59,8 @@ class Check:
     ``hazard``: it leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it
     needs no least number of pages; ``by_scrapes``: it counts scrapes, readable or not. ``outcome``: what the verdict is
     called when it holds. ``needs``: for causes that no engine page shows, what would. ``source``: the section of the
-    source documents. ``proof``: what another source adds to make it certain. ``unless``: limits on another source's
-    signals, any of which rules it out; a source that is not there rules nothing out.
+    source documents. ``proof``: what another source adds to make it certain. ``unless``: limits, any
+    of which rules it out; what cannot be seen rules nothing out.
     """
 
     cause: str

@@ -210,7 +210,7 @@ def _open(
     blind = _harm_unknown(readings)
     for check in checks:
         found = results[check.cause]
-        may_lead = check.leads or check.outcome is not Outcome.CAUSE or check.proof is not None
+        may_lead = check.leads or check.outcome is not Outcome.CAUSE or _provable(check, readings)
         gaps = [e.gap for e in found.evidence if e.holds is None and e.gap.startswith(GapKind.MISSING)]
         if (
             (found.state is State.UNKNOWN or _unproved(check, found))
@@ -224,6 +224,12 @@ def _open(
 def _may_explain(check: Check) -> tuple[str, ...]:
     """The causes that a check explains where it holds, or would explain if it were proved."""
     return check.explains + (check.proof.explains if check.proof else ())
+
+
+def _provable(check: Check, readings: Readings) -> bool:
+    """Whether a check has a proof whose source is there."""
+    gaps = [readings[limit.signal].gap for limit in check.proof.limits] if check.proof else []
+    return bool(gaps) and not any(gap is not None and gap.kind is GapKind.UNSUPPORTED for gap in gaps)
 
 
 def _unproved(check: Check, found: CheckResult) -> bool:
