@@ -83,7 +83,7 @@ def test_a_kind_that_was_asked_for_is_not_replaced_by_another() -> None:
         read(GOOD, kind="dcgm")
     with pytest.raises(SettingsError, match="unknown kind"):
         Ingest(instance="i", kind="vlm")
-    assert set(KINDS) == {"auto", "vllm", "dcgm", "llmvitals"}
+    assert set(KINDS) == {"auto", "vllm", "sglang", "dcgm", "llmvitals"}
 
 
 def test_a_page_without_vllms_own_series_says_how_to_get_them() -> None:
