@@ -12,6 +12,8 @@ from statistics import median
 import pytest
 
 from llmvitals.settings import Settings
+from llmvitals.simulator.live import Live
+from llmvitals.simulator.roofline import step_cost
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Sent, Stream, Workload
 from llmvitals.simulator.world import World
@@ -170,3 +172,46 @@ def test_errors_are_shares_and_small_differences_are_none():
     assert error(finished, 200.0, 200.5) == 0.0
     assert error(finished, 0.0, 7.0) == math.inf
     assert error(finished, None, 7.0) is None
+
+
+# -- what the fit added to the model ----------------------------------------------------------------------------------
+def test_attention_costs_each_token_the_tokens_before_it():
+    machine = DEFAULTS.machine
+    without = replace(machine, attention_flops=0.0)
+    pairs = 2048 * (4096 + 1024)  # a chunk of 2,048 tokens behind 4,096
+    more = step_cost(machine, 1, 2048, 6144, pairs).kernel - step_cost(without, 1, 2048, 6144, pairs).kernel
+    assert more == pytest.approx(pairs * 4 * 2 * 128 / machine.flops)  # two layers, 128 wide
+
+
+def test_a_long_prompt_takes_longer_than_its_tokens_alone():
+    def first_token(attention: float) -> float:
+        machine = replace(DEFAULTS.machine, attention_flops=attention)
+        stream = Stream(replay=(Sent(0.0, 8000, 2, 2),))
+        world = World(Setup(replace(DEFAULTS, machine=machine), Workload((stream,)), FRONT))
+        world.advance(10.0)
+        return world.clients.log[0].first or math.nan
+
+    pairs = 8000 * 8000 / 2  # whatever the chunks are
+    seconds = pairs * 1024 / DEFAULTS.machine.flops
+    assert first_token(1024.0) - first_token(0.0) == pytest.approx(seconds, rel=1e-3)
+
+
+def test_each_step_costs_the_api_process_something_whatever_it_holds():
+    def cpu(step_seconds: float) -> float:
+        stream = Stream(replay=(Sent(0.0, 64, 50, 50),))
+        world = World(Setup(DEFAULTS, Workload((stream,)), replace(FRONT, step_seconds=step_seconds)))
+        world.advance(10.0)
+        return world.engine.counters.process_seconds
+
+    assert cpu(0.001) - cpu(0.0) == pytest.approx(50 * 0.001)
+
+
+def test_the_coarse_mode_counts_attention_as_the_fine_one_does():
+    stream = Stream(clients=8, ignore_eos=True, replay=(Sent(0.0, 2000, 600, 600), Sent(0.0, 300, 900, 900)))
+    seen = []
+    for coarse in (False, True):
+        live = Live(Setup(DEFAULTS, Workload((stream,))), coarse=coarse)
+        live.advance(120.0)
+        gaps = live.engine.counters.token_gap
+        seen.append((live.engine.counters.generated_tokens, gaps.sum / gaps.count))
+    assert seen[1] == pytest.approx(seen[0], rel=0.005)
