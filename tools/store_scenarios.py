@@ -25,7 +25,7 @@ from llmvitals.series import Window  # noqa: E402
 from support import lab, stored  # noqa: E402 - the path comes first
 from support.mutants import Judged, mutants  # noqa: E402
 
-ENOUGH = 4
+ENOUGH = 3
 """Situations that tell a wrong limit apart from which on no more are looked for: some choice keeps the file small."""
 
 Kills = dict[str, frozenset[int]]
@@ -35,10 +35,11 @@ Kills = dict[str, frozenset[int]]
 def kills(windows: Iterable[tuple[str, Window]], wanted: frozenset[int]) -> Kills:
     """What each window tells apart, of what is wanted."""
     table = mutants()
-    found = {}
+    found, often = {}, dict.fromkeys(wanted, 0)
     for name, window in windows:
         judged = Judged(stored.look(window))
-        told = frozenset(i for i in wanted if judged.changes(table[i]))
+        told = frozenset(i for i, n in often.items() if n < ENOUGH and judged.changes(table[i]))
+        often |= {i: often[i] + 1 for i in told}
         if told:
             found[name] = told
     return found

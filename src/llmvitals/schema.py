@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Kind(StrEnum):
@@ -282,6 +283,7 @@ _ORIGINS: tuple[tuple[str, Origin], ...] = (
 _SUFFIXES = ("_bucket", "_sum", "_count")
 
 
+@lru_cache(maxsize=4096)
 def origin_of(name: str) -> Origin:
     """Which kind of telemetry shows a family or one of its samples, by its prefix."""
     return next((origin for prefix, origin in _ORIGINS if name.startswith(prefix)), Origin.ENGINE)

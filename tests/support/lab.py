@@ -24,10 +24,10 @@ def watched(job: Job, *, fault: bool = True) -> Run:
     return watch(job, fault=fault)
 
 
-def moments(run: Run) -> tuple[float, ...]:
-    """Seconds of simulated time at which a triage may look: every second page from the onset on, and the end."""
-    after = tuple(s.t - ORIGIN for s in run.snapshots if s.t - ORIGIN > run.onset)
-    return tuple(dict.fromkeys((*after[::2], run.last)))
+def moments(run: Run, count: int) -> tuple[float, ...]:
+    """Seconds of simulated time at which a triage may look: so many pages from the onset on, the last one among them."""
+    after = [s.t - ORIGIN for s in run.snapshots if s.t - ORIGIN > run.onset]
+    return tuple(dict.fromkeys(after[-1 - round(i * (len(after) - 1) / count)] for i in range(count)))[::-1]
 
 
 def played(job: Job) -> Iterator[tuple[str, Window]]:
@@ -37,7 +37,7 @@ def played(job: Job) -> Iterator[tuple[str, Window]]:
         if not fault and run.pair.good is run.pair.bad:
             return
         name = f"{job.scenario} {job.severity} {job.seed}/{job.number}" + ("" if fault else " without")
-        for moment in moments(run):
+        for moment in moments(run, 5 if fault else 2):
             for level in LEVELS:
                 yield f"{name} at {moment:.3f} {level}", run.window(moment, level)
 

@@ -12,9 +12,9 @@ from llmvitals.settings import Settings
 from llmvitals.signals.reading import Reading
 from llmvitals.triage import walk
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
-from llmvitals.triage.judge import bound_of, judge, weigh
+from llmvitals.triage.judge import bound_of, judge, proved, weigh
 from llmvitals.triage.model import Check, Limit
-from llmvitals.triage.verdict import CheckResult, Verdict
+from llmvitals.triage.verdict import CheckResult, State, Verdict
 
 SETTINGS = Settings()
 INVERTED = {"<": ">=", ">=": "<", "<=": ">", ">": "<="}
@@ -139,50 +139,68 @@ class Judged:
         self.seen = seen
         self._window = Window.of((), start=0.0, end=seen.seconds)
         self._known: dict[tuple[int, str], CheckResult] = {}
-        self.key = self._walk(CHECKS, HURT, None)
+        self.key = self._walk(CHECKS, HURT)
 
     def changes(self, mutant: Mutant) -> bool:
-        """Whether the verdict differs with this limit wrong."""
+        """Whether the verdict differs with this limit wrong; walked anew only where that can be."""
         return self._may_change(mutant) and self.wrong(mutant) != self.key
 
     def wrong(self, mutant: Mutant, *, every_check: bool = False) -> Key:
         """The verdict with this limit wrong: only its check is judged again, or ``every_check``."""
         if not mutant.cause:
-            return self._walk(CHECKS, _put(HURT, int(mutant.place), mutant.wrong), None)
+            return self._walk(CHECKS, _put(HURT, int(mutant.place), mutant.wrong))
         checks = tuple(_with(c, mutant) if c.cause == mutant.cause else c for c in CHECKS)
-        return self._walk(checks, HURT, None if every_check else mutant.cause)
+        return self._walk(checks, HURT, every_check=every_check)
 
     def _may_change(self, mutant: Mutant) -> bool:
-        """A limit that holds as before leaves everything as it was; one turned round may be told apart by its sign."""
-        readings = (self.seen.whole, *([self.seen.late] if self.seen.late is not None else []))
+        """Whether what a walk reads of the check that has the limit differs, or whether somebody is hurt."""
+        every = (self.seen.whole, *([self.seen.late] if self.seen.late is not None else []))
+        moved = [r for r in every if self._moves(mutant, r)]
+        if not mutant.cause:
+            return bool(moved)
+        wrong = _with(BY_CAUSE[mutant.cause], mutant)
         return any(
-            (r[mutant.limit.signal].value is None and mutant.how == "inverted" and mutant.proved)
-            or weigh(mutant.limit, r, SETTINGS).holds != weigh(mutant.wrong, r, SETTINGS).holds
-            for r in readings
+            _read(wrong, judge(wrong, r, SETTINGS)) != _read(BY_CAUSE[mutant.cause], self._judge(mutant.cause, r))
+            for r in moved
         )
 
-    def _walk(self, checks: tuple[Check, ...], hurt: tuple[Limit, ...], wrong: str | None) -> Key:
+    @staticmethod
+    def _moves(mutant: Mutant, readings: Readings) -> bool:
+        """A limit that holds as before leaves its check as it was; a proof's is found again by its operator, too."""
+        if readings[mutant.limit.signal].value is None:
+            return mutant.proved and mutant.how == "inverted"
+        return weigh(mutant.limit, readings, SETTINGS).holds != weigh(mutant.wrong, readings, SETTINGS).holds
+
+    def _judge(self, cause: str, readings: Readings) -> CheckResult:
+        place = (id(readings), cause)
+        if place not in self._known:
+            self._known[place] = judge(BY_CAUSE[cause], readings, SETTINGS)
+        return self._known[place]
+
+    def _walk(self, checks: tuple[Check, ...], hurt: tuple[Limit, ...], *, every_check: bool = False) -> Key:
         def compute(window: Window, _: Settings) -> Readings:
             found = self.seen.whole if window is self._window else self.seen.late
             assert found is not None
             return found
 
         def once(check: Check, readings: Readings, settings: Settings) -> CheckResult:
-            place = (id(readings), check.cause)
-            if place not in self._known:
-                self._known[place] = judge(check, readings, settings)
-            return self._known[place]
-
-        def again(check: Check, readings: Readings, settings: Settings) -> CheckResult:
-            return (judge if check.cause == wrong else once)(check, readings, settings)
+            known = check is BY_CAUSE[check.cause]
+            return self._judge(check.cause, readings) if known else judge(check, readings, settings)
 
         table = {c.cause: c for c in checks}
-        judged = again if wrong else once if checks is CHECKS else judge
         blind = mock.Mock(return_value=())  # what the walk could not see is no part of what counts
+        judged = judge if every_check else once
         with mock.patch.multiple(
             walk, CHECKS=checks, BY_CAUSE=table, HURT=hurt, compute=compute, judge=judged, blind_spots=blind
         ):
             return key(walk.diagnose(self._window, SETTINGS))
+
+
+def _read(check: Check, result: CheckResult) -> Key:
+    """What a walk reads of a check that it has judged: of one that is clear or has no say, no more than that."""
+    if result.state in {State.CLEAR, State.NOT_APPLICABLE}:
+        return (result.state,)
+    return (result.state, proved(check, result), tuple((e.holds, e.gap) for e in result.evidence))
 
 
 def _put(row: tuple[Limit, ...], at: int, limit: Limit) -> tuple[Limit, ...]:
