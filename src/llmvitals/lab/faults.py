@@ -27,9 +27,13 @@ SEVERAL = tuple(plant for plant in PLANTS if plant[2] > 1)
 def _pool(a: Base, contexts: float, tokens: float) -> Base:
     """A pool for so many contexts of so many tokens, at least the one full context without which no engine starts."""
     engine = a.setup.engine
-    return a.engine(
-        blocks=max(math.ceil(contexts * tokens / engine.block_tokens), -(-engine.max_model_len // engine.block_tokens))
-    )
+    least = -(-engine.max_model_len // engine.block_tokens)
+    return a.engine(blocks=max(math.ceil(contexts * tokens / engine.block_tokens), least))
+
+
+def _whole(contexts: float) -> float:
+    """So many whole contexts and half of one: room in which those inside grow."""
+    return max(1, math.floor(contexts)) + 0.5
 
 
 def prompts_per_second(a: Base) -> float:
@@ -63,11 +67,11 @@ def preemption_thrash(draw: Draw) -> Pair:
 
 
 def preemption_mode(draw: Draw) -> Pair:
-    """The same with prompts of thousands of tokens, each computed again after a preemption; swapped instead, all is well."""
-    plain = _short(base(draw, prompt=(4200, 7000), output=(300, 600), running=(6, 10), spread=(0.05, 0.2)), 16_384)
-    share = draw.by(By((0.75, 0.85), (0.65, 0.75), (0.5, 0.65)))
-    small = _pool(plain, plain.running * share, plain.context)
-    return Pair(small, plain.engine(preemption=Preemption.SWAP))
+    """The same with prompts of thousands of tokens, each computed again after a preemption."""
+    good = _short(base(draw, prompt=(4200, 5500), output=(700, 1100), running=(8, 12), spread=(0.05, 0.2)), 16_384)
+    good = good.each(lambda s: replace(s, rate=s.rate * 0.7))
+    share = draw.by(By((0.55, 0.65), (0.45, 0.55), (0.35, 0.45)))
+    return Pair(_pool(good, good.running * share, good.context), good)
 
 
 def vram_headroom(draw: Draw) -> Pair:
@@ -82,7 +86,7 @@ def vram_headroom(draw: Draw) -> Pair:
 
 def block_fragmentation(draw: Draw) -> Pair:
     """Blocks of hundreds of tokens for contexts of tens: most of what is held is empty."""
-    good = _short(base(draw, prompt=(24, 60), output=(30, 60), running=(16, 28), spread=(0.3, 0.5)), 1024)
+    good = _short(base(draw, prompt=(16, 36), output=(24, 40), running=(16, 28), spread=(0.3, 0.5)), 1024)
     size = draw.one((128, 256))
     # the same memory, cut into larger blocks: too few of them for the load, although its tokens would fit
     share = draw.by(By((0.6, 0.7), (0.45, 0.6), (0.35, 0.45)))
@@ -95,8 +99,8 @@ def context_imbalance(draw: Draw) -> Pair:
     """Contexts accepted that are many times what traffic uses: what that takes for activations is missing from the pool."""
     good = base(draw, prompt=(4300, 5000), output=(300, 380), running=(8, 12), spread=(0.02, 0.08))
     wide = good.engine(max_model_len=24_576)
-    share = draw.by(By((0.7, 0.8), (0.6, 0.7), (0.5, 0.6)))
-    return Pair(_pool(wide, good.running * share, good.prompt + good.output), good)
+    share = draw.by(By((0.75, 0.85), (0.65, 0.75), (0.55, 0.65)))
+    return Pair(_pool(wide, _whole(good.running * share), good.prompt + good.output), good)
 
 
 # -- batch ------------------------------------------------------------------------------------------------------------
@@ -266,16 +270,17 @@ def kv_transfer(draw: Draw) -> Pair:
 
 # -- the process in front ---------------------------------------------------------------------------------------------
 def api_server(draw: Draw) -> Pair:
-    """The API process gets too little CPU for the tokens it hands out."""
-    good = base(draw, running=(5, 12))
+    """The API process gets too little CPU for the tokens it hands out; its clients wait for their answers and ask again."""
+    good = base(draw, running=(8, 16))
+    good = good.surge(rate=0.0, clients=round(good.running), ramp=3.0, think=draw.between(0.1, 0.5))
     front = good.setup.front
     tokens = good.rate * good.output
     need = (
         good.rate * (front.request_seconds + good.prompt * front.prompt_token_seconds)
         + tokens * front.output_token_seconds
     )
-    cores = need * draw.by(By((1.0, 1.08), (0.9, 1.0), (0.7, 0.9)))
-    return Pair(good.part("front", cores=cores), good)
+    need += tokens / good.running * front.step_seconds
+    return Pair(good.part("front", cores=need * draw.by(By((0.3, 0.4), (0.2, 0.3), (0.12, 0.2)))), good)
 
 
 def grammar(draw: Draw) -> Pair:

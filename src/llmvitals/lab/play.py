@@ -30,6 +30,9 @@ ORIGIN = 1_800_000_000.0
 
 INSTANCE = "replica-0"
 
+READY = 2.0
+"""Seconds after its start at which a young process answers its first scrape."""
+
 MET, BROKEN = 0.05, 0.10
 """Shares of broken promises: up to MET the SLO (95 % of requests) is met; from BROKEN on, twice its budget, a scenario
 counts as showing harm. What lies between shows nothing, and does not count.
@@ -143,8 +146,8 @@ class Run:
         self.base, self.row, self.pair, self.dialect = base, row, pair, dialect
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
-        first = times.interval if row.young else WARM
-        end = times.end + times.window + times.interval + 20.0 if row.after else times.onset + row.lasts * times.window
+        first = READY if row.young else WARM
+        end = times.end + 2 * times.window if row.after else times.onset + row.lasts * times.window
         self.onset = 0.0 if row.young else times.onset
         last = min(end, times.window) if row.young else end
         self.last = (

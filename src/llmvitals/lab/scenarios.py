@@ -86,12 +86,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("ghost-compute", F, faults.ghost_compute, ("ghost-compute",), shown_by=GATEWAY, hazard=_wasted),
     Scenario("fan-out", F, faults.fan_out, ("fan-out",), shown_by=GATEWAY),
     Scenario("runaway-agent", F, faults.runaway_agent, ("runaway-agent",), shown_by=GATEWAY, hazard=_loops),
-    Scenario("cold-start", F, faults.cold_start, ("cold-start",), young=True),
+    Scenario("cold-start", F, faults.cold_start, ("cold-start",), young=True, dialects=VLLM),
     Scenario(
         "rollout-and-probes", F, faults.rollout, ("rollout-and-probes",), hazard=_restarted, dialects=VLLM, lasts=0.9
     ),
     Scenario("hardware-throttled", F, faults.throttled, ("hardware-event",), shown_by=GPU),
-    Scenario("hardware-error", F, faults.gpu_error, ("hardware-event",), shown_by=GPU, hazard=_broke),
+    Scenario("hardware-error", F, faults.gpu_error, ("hardware-event",), shown_by=GPU, hazard=_broke, lasts=0.9),
     Scenario("engine-stalled", F, faults.stall, ("not-serving",)),
     Scenario("engine-died", F, faults.death, ("not-serving",), lasts=0.6),
     Scenario("only-errors", F, faults.errors, ("not-serving",), dialects=V1),

@@ -23,6 +23,23 @@ KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
 KV_FREE = Limit("kv_room_ratio", ">", 0.0)
 FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
 
+THRASH: tuple[Limit, ...] = (
+    Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
+    Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
+    Limit("preemptions_per_completion", ">=", "thresholds.preemptions_per_completion"),
+    Limit("kv_free_low_ratio", "<=", 0.1),
+)
+THRASHED: tuple[str, ...] = (
+    "kv-cache-saturation",
+    "unbounded-queue",
+    "batch-too-large",
+    "prefill-decode-interference",
+    "prefill-bound",
+    "block-fragmentation",
+    "batch-too-small",
+)
+"""What computing work again and again brings about."""
+
 STALLING = Limit("stalled_front_ratio", ">=", 0.15)
 
 HURT: tuple[Limit, ...] = (ANY_HARM, STALLING, Limit("call_ttft_harm_p", "<", "thresholds.harm_p"))
@@ -490,6 +507,22 @@ CHECKS: tuple[Check, ...] = (
     ),
     # -- 1: memory pressure -----------------------------------------------------------------------------------------
     Check(
+        "preemption-mode",
+        1,
+        "Long prompts are computed again after each preemption",
+        "batching mistakes, mistake 2",
+        Remedy(
+            "Swap or offload instead of recomputing where the engine can; else cap admission at what the pool holds.",
+            "--kv-offloading-size",
+        ),
+        cites=("prompt_mean_tokens", "preemptions_per_minute"),
+        when=((*THRASH, Limit("prompt_mean_tokens", ">=", 4000)),),  # recompute is right for hundreds of tokens
+        confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
+        explains=("preemption-thrash", *THRASHED),
+        confidence=0.85,
+        hazard=True,
+    ),
+    Check(
         "preemption-thrash",
         1,
         "More was admitted than the KV cache holds; work is computed again and again",
@@ -500,24 +533,9 @@ CHECKS: tuple[Check, ...] = (
             _signal("seats_full"),
         ),
         cites=("preemptions_per_minute", "preemptions_per_completion"),
-        when=(
-            (
-                Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
-                Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
-                Limit("preemptions_per_completion", ">=", "thresholds.preemptions_per_completion"),
-                Limit("kv_free_low_ratio", "<=", 0.1),
-            ),
-        ),
+        when=(THRASH,),
         confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
-        explains=(
-            "kv-cache-saturation",
-            "unbounded-queue",
-            "batch-too-large",
-            "prefill-decode-interference",
-            "prefill-bound",
-            "block-fragmentation",
-            "batch-too-small",
-        ),
+        explains=THRASHED,
         confidence=0.9,
         hazard=True,
     ),
@@ -576,25 +594,6 @@ CHECKS: tuple[Check, ...] = (
         leads=False,
         confidence=0.6,
     ),
-    Check(
-        "preemption-mode",
-        1,
-        "Long prompts are computed again after each preemption",
-        "batching mistakes, mistake 2",
-        Remedy(
-            "Swap or offload instead of recomputing where the engine can; else cap admission.", "--kv-offloading-size"
-        ),
-        cites=("prompt_mean_tokens",),
-        when=(
-            (
-                Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
-                Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
-                Limit("prompt_mean_tokens", ">=", 4000),
-            ),
-        ),
-        leads=False,
-        confidence=0.7,
-    ),
     # -- 2: batch configuration -------------------------------------------------------------------------------------
     Check(
         "batch-too-small",
@@ -614,7 +613,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
                 # a larger batch makes steps longer: near the target there is no room for it
-                Limit("tpot_mean_seconds", "<", "slo.tpot_seconds", 0.6),
+                Limit("tpot_mean_seconds", "<", "slo.tpot_seconds", 0.8),
                 Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
@@ -853,11 +852,11 @@ CHECKS: tuple[Check, ...] = (
                 KV_FREE,
                 NOT_QUEUED,
                 Limit("itl_median_high_seconds", "<=", "slo.tpot_seconds"),
-                Limit("itl_spread", ">=", 5),
                 Limit("prompt_share_ratio", ">=", 0.5),
                 Limit("prompt_p95_tokens", ">=", 1000),
             ),
         ),
+        confirms=(Limit("itl_spread", ">=", 5),),
         confidence=0.75,
     ),
     Check(
