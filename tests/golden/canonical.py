@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 PAGES = HERE / "pages"
 VALUES = HERE / "values"
 EXPECTED = HERE / "expected"
+SGLANG = HERE / "sglang"  # the same three folders of another engine
 
 
 def snapshot(page: Path) -> Snapshot:
@@ -30,9 +31,10 @@ def canonical(found: Snapshot) -> str:
 
 def write_all() -> None:
     """Write the golden form of every page."""
-    EXPECTED.mkdir(exist_ok=True)
-    for page in sorted(PAGES.glob("*.prom")):
-        (EXPECTED / f"{page.stem}.txt").write_text(canonical(snapshot(page)), encoding="utf-8")
+    for home in (HERE, SGLANG):
+        (home / "expected").mkdir(exist_ok=True)
+        for page in sorted((home / "pages").glob("*.prom")):
+            (home / "expected" / f"{page.stem}.txt").write_text(canonical(snapshot(page)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -114,15 +114,15 @@ def _born(parts: Parts) -> None:
     found = _releases(parts.marks)
     if not found or _ENDED.isdisjoint(parts.marks):
         return
-    shown = {series.name for series in parts.samples}
     ranks = [s for s in parts.samples if s.name == "llm_requests_running"]
     for family in _BORN_AT_ZERO:
         spans = [s.can for s in _TABLE if s.row.family == family]
-        if family not in shown and all(any(span.holds(release) for span in spans) for release in found):
-            per_rank = family == "llm_preemptions_total"
-            for series in ranks:
-                owner = identity(series)
-                parts.put(family, 0.0, owner if per_rank else {**owner, "rank": "0"})
+        if all(any(span.holds(release) for span in spans) for release in found):
+            own = {} if family == "llm_preemptions_total" else {"rank": "0"}  # the others are the front end's
+            shown = {(s.label("model"), s.label("rank")) for s in parts.samples if s.name == family}
+            for owner in [{**identity(series), **own} for series in ranks]:
+                if (owner.get("model", ""), owner["rank"]) not in shown:
+                    parts.put(family, 0.0, owner)
 
 
 @lru_cache(maxsize=64)

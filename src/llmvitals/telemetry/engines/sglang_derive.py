@@ -112,7 +112,7 @@ def prefix_lookups(parts: Parts) -> None:
     told = _gather(parts, "effective", _mode) or _gather(parts, "prefilled", _mode)
     for owner, values in told.items():
         parts.put(QUERY, sum(values.values()), dict(owner))
-        parts.put(HIT, sum(v for mode, v in values.items() if mode in _HITS), dict(owner))
+        parts.put(HIT, float(sum(v for mode, v in values.items() if mode in _HITS)), dict(owner))
     if told:
         return
     for series in [s for s in parts.samples if s.name == CACHED]:
