@@ -94,6 +94,7 @@ def test_nothing_is_lost_and_nothing_is_made_up(config, streams, seed):
     assert counters.request_prompt.sum == counters.prompt_tokens
     assert counters.request_computed.sum == counters.prompt_tokens - counters.cached_tokens
     assert counters.request_preemptions.sum == counters.preemptions
+    assert counters.iteration.sum == counters.prompt_tokens - counters.cached_tokens + counters.generated_tokens
     assert counters.hit_tokens == counters.cached_tokens
     assert counters.query_tokens == (counters.prompt_tokens if config.prefix_caching else 0)
     # queued -> scheduled -> first token -> last token, per request, and the front end's wait on top.

@@ -112,6 +112,22 @@ def test_a_stalled_api_process_does_its_backlog_afterwards():
     assert here.engine.counters.queue.sum == pytest.approx(0.0, abs=0.5)
 
 
+def test_what_stood_before_a_stall_is_done_after_it():
+    here = world(
+        CONFIG,
+        at_once(20, prompt=Lengths(5), output=Lengths(1)),
+        front=replace(IDEAL, request_seconds=0.1),
+        faults=Faults(front_stalls=((0.5, 2.5),)),
+    )
+    here.advance(0.5)
+    assert here.front.page_delay() == pytest.approx(1.5 + 2.0)
+    here.advance(60.0)
+    # Five were through when it stalled; the rest come two seconds later than they would have.
+    ends = sorted(a.first for a in here.clients.log)
+    assert not any(0.6 < end < 2.5 for end in ends)
+    assert ends[-1] == pytest.approx(2.0 + 2.0 + 0.010, abs=0.011)
+
+
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 BUSY = Stream(rate=10.0, end=40.0, prompt=Lengths(10), output=Lengths(30))
 
@@ -146,6 +162,7 @@ def test_a_restart_breaks_what_is_under_way_and_begins_at_zero():
     assert here.engine is not old
     assert old.counters.steps == steps
     assert here.started == 10.0
+    assert sum(a.tokens for a in here.clients.log if a.ended <= 10.0) == old.counters.generated_tokens
     outcomes = [(a.sent, a.outcome) for a in here.clients.log]
     assert {outcome for sent, outcome in outcomes if 10.0 <= sent < 20.0} == {"error"}
     assert sum(outcome == "error" for sent, outcome in outcomes if sent < 10.0) == flying
@@ -258,7 +275,7 @@ def check(here: World) -> None:
         if sequence.decoding:
             assert sequence.computed == sequence.tokens - 1
     assert state.decoding.context == sum(s.computed for s in state.running if s.decoding)
-    assert all(not s.blocks and not s.decoding for s in state.waiting)
+    assert all(not s.blocks and not s.decoding and (s.swapped or not s.computed) for s in state.waiting)
     assert state.swapped == sum(s.swapped for s in state.waiting)
     assert sum(state.adapters.values()) == sum(s.adapter >= 0 for s in state.running)
     assert len(state.adapters) <= config.max_loras

@@ -8,6 +8,7 @@ from llmvitals.errors import SettingsError
 from llmvitals.simulator import engine as engine_module
 from llmvitals.simulator.config import EngineConfig, Preemption, Speculation, Transfer
 from llmvitals.simulator.roofline import GPU_8B, step_cost
+from llmvitals.simulator.sequence import Sequence
 from llmvitals.simulator.setup import Faults, Slow
 from llmvitals.simulator.workload import Lengths, Stream
 from support.engines import IDEAL, PLAIN, at_once, finished, world
@@ -126,6 +127,26 @@ def test_without_chunks_no_step_mixes_prompts_and_decoding(monkeypatch):
         assert (len(whole) == finished(here)) == (not chunked or max(whole) <= 256)
 
 
+def test_a_step_computes_no_more_than_its_budget_and_admits_nobody_where_it_throws_somebody_out(monkeypatch):
+    tokens, both = [], []
+    plan = engine_module.schedule
+
+    def watched(state, now):
+        step = plan(state, now)
+        tokens.append(sum(count for _, count in step.chunks) + step.turn * state.decoding.tokens)
+        both.append(bool(step.preempted and step.fresh))
+        return step
+
+    monkeypatch.setattr(engine_module, "schedule", watched)
+    config = replace(CONFIG, max_num_batched_tokens=64, max_num_seqs=32, block_tokens=4, blocks=300, max_model_len=1000)
+    config = replace(config, reserve_full_prompt=False)
+    here = world(config, Stream(rate=8.0, end=20.0, prompt=Lengths(60, 0.5), output=Lengths(60, 0.5)))
+    here.advance(300.0)
+    assert here.engine.counters.preemptions > 10
+    assert max(tokens) == 64
+    assert not any(both)
+
+
 def test_a_prompt_longer_than_any_step_gets_one_of_its_own():
     here = world(
         replace(CONFIG, chunked_prefill=False, max_num_batched_tokens=128),
@@ -185,6 +206,8 @@ def test_who_comes_back_for_the_turn_it_had_left_before_takes_it_once(speculatio
     decoding = here.engine.state.decoding
     decoding.leave(second)
     decoding.join(second)
+    decoding.leave(second)  # and once more before it has taken part
+    decoding.join(second)
     for tick in range(6, 6 + output):
         here.advance(tick * 0.01)
         decoding.settle(first)
@@ -194,6 +217,16 @@ def test_who_comes_back_for_the_turn_it_had_left_before_takes_it_once(speculatio
     here.advance(10.0)
     assert finished(here) == 2
     assert here.engine.counters.generated_tokens == 2 * output
+    assert here.engine.counters.token_gap.count == 2 * (output - 1)
+
+
+def test_who_leaves_while_swapped_out_is_gone_from_there_too():
+    config = replace(CONFIG, block_tokens=1, blocks=20, max_model_len=20, preemption=Preemption.SWAP)
+    here = world(config, at_once(2, prompt=Lengths(2), output=Lengths(14), ignore_eos=True, timeout=0.115))
+    here.advance(0.11)
+    assert here.engine.gauges.swapped == 1
+    here.advance(1.0)
+    assert (here.engine.gauges.swapped, here.engine.state.swapped, here.engine.in_flight) == (0, 0, 0)
 
 
 # -- adapters -------------------------------------------------------------------------------------------------------
@@ -219,6 +252,19 @@ def test_adapters_without_a_slot_are_passed_over_by_who_needs_none():
     roomy.advance(50.0)
     assert roomy.engine.gauges.deferred == 0
     assert mean(roomy.engine.counters.queue) == 0.0
+
+
+def test_who_was_passed_over_keeps_its_place():
+    # Two seats. One adapter runs until 0.5 s, another one waits for its slot, and plain requests use the other seat.
+    tuned = at_once(1, adapters=1, prompt=Lengths(5), output=Lengths(50))
+    other = at_once(4, start=0.05, adapters=2, prompt=Lengths(5), output=Lengths(5))
+    plain = at_once(60, start=0.1, prompt=Lengths(5), output=Lengths(5))
+    here = world(replace(CONFIG, max_loras=1, max_num_seqs=2), tuned, other, plain)
+    here.advance(60.0)
+    ends = {a.request.number: a.ended for a in here.clients.log}
+    waited = [ends[a.request.number] for a in here.clients.log if a.request.stream == 1 and a.request.adapter == 1]
+    assert waited
+    assert max(waited) < sorted(ends.values())[len(ends) // 2]  # before most of the plain ones that came after it
 
 
 # -- grammars ---------------------------------------------------------------------------------------------------------
@@ -262,6 +308,15 @@ def test_who_was_held_stands_where_its_arrival_put_it():
     )
     here.advance(10.0)
     assert [answer.request.stream for answer in here.clients.log] == [0, 1, 2]
+
+
+def test_who_was_held_does_not_pass_who_was_thrown_out():
+    engine = world(CONFIG).engine
+    thrown, later, held = (Sequence(None, 1, 1, -1, tokens=5, queued=moment) for moment in (5.0, 6.0, 3.0))
+    thrown.preemptions = 1
+    engine.state.waiting.extend((thrown, later))
+    engine._ready(held)
+    assert list(engine.state.waiting) == [thrown, held, later]
 
 
 # -- KV from elsewhere --------------------------------------------------------------------------------------------------

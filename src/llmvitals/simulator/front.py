@@ -53,6 +53,7 @@ class ApiServer:
         self._fd_leak = fd_leak
         self._leaked = 0.0
         self._busy = 0.0  # when all work that it has taken on will be done
+        self._lost = 0.0  # seconds that stalls have taken so far
         self._failing = failing
 
     @property
@@ -80,7 +81,7 @@ class ApiServer:
         call.arrived = max(self.clock.now, self._busy)
         engine = self.engine
         work = self.config.request_seconds + request.prompt * self.config.prompt_token_seconds
-        self.clock.at(self._work(self.clock.now, work), lambda: self._hand_over(call, engine))
+        self._later(self._work(self.clock.now, work), lambda: self._hand_over(call, engine))
 
     def cancel(self, call: Call) -> None:
         """The connection of a call was closed by the other side."""
@@ -93,13 +94,14 @@ class ApiServer:
         """Nothing is done until then; what was there before is done after it."""
         now = self.clock.now
         self._busy = max(self._busy, now) + max(0.0, until - now)
+        self._lost += max(0.0, until - now)
 
     def end(self) -> None:
         """The process ends: every connection breaks."""
         self.up = False
         self.engine.kill()
         for call in list(self.calls.values()):
-            self._tell_end(call, self.clock.now, "error", "5xx")
+            self._tell_end(call, "error", "5xx")
 
     def reset(self) -> None:
         """A new process answers."""
@@ -123,11 +125,11 @@ class ApiServer:
 
     def first(self, call: Call, moment: float) -> None:
         """The first token of a call is on its way."""
-        self.clock.at(moment, lambda: self._tell_first(call, moment))
+        self._later(moment, lambda: self._tell_first(call))
 
     def ended(self, call: Call, moment: float, outcome: str) -> None:
         """The last token of a call is on its way."""
-        self.clock.at(moment, lambda: self._tell_end(call, moment, outcome, "2xx"))
+        self._later(moment, lambda: self._tell_end(call, outcome, "2xx"))
 
     # -- inside ---------------------------------------------------------------------------------------------------
     def _work(self, moment: float, seconds: float) -> float:
@@ -142,22 +144,34 @@ class ApiServer:
             return  # restarted meanwhile, or the client has left
         engine.counters.http_bytes_in += REQUEST_BYTES + TOKEN_BYTES * call.request.prompt
         if self._failing(self.clock.now):
-            self._tell_end(call, self.clock.now, "error", "5xx")
+            self._tell_end(call, "error", "5xx")
         elif call.request.prompt >= engine.config.max_model_len:
-            self._tell_end(call, self.clock.now, "too long", "4xx")
+            self._tell_end(call, "too long", "4xx")
         elif not engine.submit(call):
-            self._tell_end(call, self.clock.now, "rejected", "5xx")
+            self._tell_end(call, "rejected", "5xx")
 
-    def _tell_first(self, call: Call, moment: float) -> None:
+    def _later(self, moment: float, action: Callable[[], None]) -> None:
+        """Do what was to be done at ``moment``, later by the stalls that come between."""
+        lost = self._lost
+
+        def act() -> None:
+            if self._lost > lost:
+                self._later(moment + self._lost - lost, action)
+            else:
+                action()
+
+        self.clock.at(moment, act)
+
+    def _tell_first(self, call: Call) -> None:
         if call.ended is None:
-            call.first = moment
-            self.caller.first(call, moment)
+            call.first = self.clock.now
+            self.caller.first(call, call.first)
 
-    def _tell_end(self, call: Call, moment: float, outcome: str, status: str) -> None:
+    def _tell_end(self, call: Call, outcome: str, status: str) -> None:
         if call.ended is None:
             self._answered(call, status)
-            call.ended = moment
-            self.caller.ended(call, moment, outcome)
+            call.ended = self.clock.now
+            self.caller.ended(call, call.ended, outcome)
 
     def _answered(self, call: Call, status: str) -> None:
         self.calls.pop(id(call), None)
