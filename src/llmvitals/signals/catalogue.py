@@ -337,7 +337,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("gpu_memory_other_ratio", "GPU memory of other processes", "ratio", E, gpu.memory_other_ratio),
     _x(
         "memory_utilization_setting",
-        "gpu_memory_utilization as it is set",
+        "Share of GPU memory that the engine may take",
         "ratio",
         E,
         Gauge("llm_gpu_memory_utilization_setting", agg=Agg.MAX),

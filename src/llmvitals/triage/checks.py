@@ -330,11 +330,13 @@ CHECKS: tuple[Check, ...] = (
             (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
         ),
         confirms=(Limit("planned_restarts", ">=", 1),),
-        explains=("retry-storm", "overloaded-and-shedding"),  # while it is away, a gateway refuses
+        # while it is away, a gateway refuses and its page does not come
+        explains=("retry-storm", "overloaded-and-shedding", "telemetry-broken"),
         confidence=0.65,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
         hazard=True,
         even_idle=True,
+        at_once=True,
     ),
     # -- 4: the link between GPUs: slow steps look like a batch or prompts that are too large ----------------------
     Check(
