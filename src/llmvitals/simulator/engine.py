@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from llmvitals.simulator import tally
 from llmvitals.simulator.clock import Clock
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.counters import Counters
@@ -136,12 +137,7 @@ class Engine:
         self.state.decoding.settle(sequence)
         call.tokens = sequence.generated
         sequence.gone = True
-        counters = self.counters
-        counters.aborted += 1
-        if sequence.blocks:  # it was running
-            counters.left_e2e.observe(self.clock.now - call.arrived)
-            counters.left_prompt.observe(call.request.prompt)
-            counters.left_generated.observe(sequence.generated)
+        tally.left(self.counters, sequence, self.clock.now)
         self._left.append(sequence)
         if not self._busy:
             self._dismiss_left()
@@ -278,19 +274,14 @@ class Engine:
                 ended.append(sequence)
             else:
                 decoding.join(sequence)
-        if tokens:
-            counters.iteration.observe(prompts + tokens)
-        counters.generated_tokens += tokens
-        counters.steps += 1
-        counters.busy_seconds += step.cost.kernel * step.slow
-        counters.memory_seconds += step.cost.memory
-        counters.compute_seconds += step.cost.compute
-        counters.link_bytes += step.cost.link_bytes
+        tally.step(counters, step.cost, step.slow, tokens, prompts)
         if ended:
             state.dismiss(ended)
             for sequence in ended:
                 del self._of[id(sequence.call)]
-                self._finish(sequence, end, seen)
+                sequence.call.tokens = sequence.generated
+                tally.finished(counters, sequence, end, seen)
+                self.outlet.ended(sequence.call, seen, "ok")
         self._show()
         if step.planned.turn and self.counters.dialect.reports:
             self.reports.decode(end, self.gauges, counters.steps)
@@ -312,44 +303,18 @@ class Engine:
 
     def _speak(self, sequence: Sequence, end: float, seen: float) -> None:
         """The first token of a sequence, or the first one since it was preempted."""
-        counters, call = self.counters, sequence.call
+        counters = self.counters
         sequence.tokens += 1
         sequence.generated += 1
         if sequence.first_token is None:
             sequence.first_token = end
-            counters.first_token.observe(seen - call.arrived)
-            counters.prompt_tokens += sequence.request.prompt
-            counters.cached_tokens += sequence.cached
-            counters.received_tokens += sequence.received
-            self.outlet.first(call, seen)
+            tally.first_token(counters, sequence, seen)
+            self.outlet.first(sequence.call, seen)
         else:
             counters.token_gap.observe(end - sequence.last_token)
         sequence.last_token = end
         counters.preemptions += sequence.unreported
         sequence.unreported = 0
-
-    def _finish(self, sequence: Sequence, end: float, seen: float) -> None:
-        counters, request, call = self.counters, sequence.request, sequence.call
-        first, scheduled = sequence.first_token, sequence.scheduled
-        if first is None or scheduled is None:  # pragma: no cover - nobody ends without a token
-            raise AssertionError("a request ended before its first token")
-        capped = request.ignore_eos or request.output >= sequence.asked
-        counters.finished["length" if capped else "stop"] += 1
-        counters.e2e.observe(seen - call.arrived)
-        counters.queue.observe(scheduled - sequence.queued)
-        counters.prefill.observe(first - scheduled)
-        counters.decode.observe(end - first)
-        counters.inference.observe(end - scheduled)
-        if sequence.generated > 1 or counters.dialect.lone_zero:
-            counters.per_token.observe((end - first) / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
-        counters.request_preemptions.observe(sequence.preemptions)
-        counters.request_prompt.observe(request.prompt)
-        counters.request_computed.observe(request.prompt - sequence.cached - sequence.received)
-        counters.request_generated.observe(sequence.generated)
-        counters.request_max_tokens.observe(sequence.asked)
-        counters.n.observe(1)
-        call.tokens = sequence.generated
-        self.outlet.ended(call, seen, "ok")
 
     def _show(self) -> None:
         self.gauges = there = self._look()
