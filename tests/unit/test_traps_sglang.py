@@ -327,6 +327,35 @@ def test_http_answers_are_counted_by_class_and_only_where_inference_is_served() 
     assert values(snapshot, "llm_http_requests_total", status="4xx") == [1.0]
 
 
+def test_a_full_queue_answers_503_which_is_a_refusal_and_an_error() -> None:
+    rows = [("/generate", "503", 4), ("/v1/completions", "503", 2), ("/v1/completions", "500", 1)]
+    page = family(
+        "http_responses_total",
+        "counter",
+        *((f'endpoint="{e}",method="POST",status_code="{c}"', n) for e, c, n in rows),
+    )
+    snapshot = read(ended() + gauges() + page)
+    assert values(snapshot, "llm_requests_rejected_total", model="m") == [6.0]
+    assert values(snapshot, "llm_http_requests_total", status="5xx", handler="/v1/completions") == [3.0]
+    assert values(snapshot, "llm_http_requests_total", status="5xx", handler="/generate") == [4.0]
+
+
+def test_with_adapters_nobody_knows_who_waits_for_what() -> None:
+    lora = family("lora_pool_slots_total", "gauge", (RANK, 2))
+    page = ended() + gauges(waiting=4) + family("num_grammar_queue_reqs", "gauge", (RANK, 3)) + lora
+    snapshot = read(page)
+    assert values(snapshot, "llm_requests_waiting") == [7.0]
+    assert gap(snapshot, "llm_requests_waiting_by_reason")[0] == "unsupported"
+
+
+def test_a_server_that_only_decodes_computes_no_prompt() -> None:
+    decode = RANK.replace("unified", "decode")
+    live = family("realtime_tokens_total", "counter", (f'mode="prefill_compute",{decode}', 3))
+    snapshot = read(ended(prompt=300) + gauges(labels=decode) + live)
+    assert values(snapshot, "llm_prefix_cache_query_tokens_total") == [300.0]
+    assert values(snapshot, "llm_prefix_cache_hit_tokens_total") == [300.0]
+
+
 def test_requests_that_wait_for_a_grammar_wait_and_are_deferred() -> None:
     page = ended() + gauges(waiting=4) + family("num_grammar_queue_reqs", "gauge", (RANK, 3))
     page += family("num_decode_transfer_queue_reqs", "gauge", (RANK, 2))

@@ -205,7 +205,19 @@ def running_pinned_ratio(c: Context) -> Reading:
         return no_traffic("waiting request")
     if len(busy) < 3:
         return absent(GapKind.TOO_SHORT, f"only {len(busy)} pages with waiting requests", WAITING)
-    return number(sum(r >= PINNED * top for r in busy) / len(busy))
+    full = min(PINNED * top, top - _about_to_run(c, top))
+    return number(sum(r >= full for r in busy) / len(busy))
+
+
+def _about_to_run(c: Context, top: float) -> float:
+    """How many more may have a seat than the page says: an engine that reports before a prefill (SGLang) counts those
+    whose seats became free, and not yet those that take them. Per decode step that is the batch over the tokens of an
+    answer; twice that covers chance.
+    """
+    if not any(track.values[-1] > 0 for track in c.live.tracks("llm_target_gauge_age_seconds")):
+        return 0.0
+    answer = c.hist("llm_request_generation_tokens")
+    return float(math.ceil(2.0 * top / answer.mean)) if answer and answer.mean else 1.0
 
 
 def turnover_ratio(c: Context) -> Reading:
@@ -239,7 +251,7 @@ def arrival_rate(c: Context) -> Reading:
     if c.good.seconds <= 0:
         return absent(GapKind.TOO_SHORT, "one page only")
     inside = (c.running.last + c.waiting.last) - (c.running.values[0] + c.waiting.values[0])
-    left = 0.0 if c.given_up is not None else c.aborted  # an engine that counts them has most of them among the finished
+    left = c.aborted if c.given_up is None else 0.0  # an engine that counts them has most among the finished
     return number(max(0.0, c.finished + left + inside) / c.good.seconds)
 
 

@@ -14,7 +14,9 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, family_of, origin_of
 from llmvitals.telemetry.engines.placing import absence, place, sightings
 from llmvitals.telemetry.engines.sglang_derive import (
+    DECODES,
     DERIVED,
+    PREFILLS,
     REFRESH_SECONDS,
     ended,
     generated,
@@ -23,6 +25,7 @@ from llmvitals.telemetry.engines.sglang_derive import (
     pools,
     prefix_lookups,
     queues,
+    refusals,
 )
 from llmvitals.telemetry.engines.sglang_rows import ROWS
 from llmvitals.telemetry.engines.versions import Version, spell, version
@@ -48,7 +51,6 @@ CANNOT: Mapping[str, str] = {
     "llm_request_prefill_seconds": _STAGES,
     "llm_request_decode_seconds": _STAGES,
     "llm_request_inference_seconds": _STAGES,
-    "llm_requests_rejected_total": "a full queue answers 503, which only the HTTP responses show",
     "llm_spec_draft_tokens_total": _LAST_WINDOW,
     "llm_spec_accepted_tokens_total": _LAST_WINDOW,
     "llm_spec_accepted_tokens_by_position_total": _LAST_WINDOW,
@@ -62,7 +64,6 @@ CANNOT: Mapping[str, str] = {
 """Families that no release shows, and why; of the others the page says nothing at all."""
 
 _PREFILL_ONLY = ("llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds")
-_PREFILL = "engine:prefill"
 _ENDED = frozenset({"sglang:prompt_tokens", "sglang:num_requests", "sglang:e2e_request_latency_seconds"})
 _OWN = tuple(family.name for family in FAMILIES if origin_of(family.name) is Origin.ENGINE)
 _TABLE = sightings(ROWS, RELEASES, lambda row: row.span, optional=lambda row: bool(row.needs) or row.late)
@@ -94,9 +95,10 @@ def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
 
 
 def _derive(parts: Parts) -> None:
-    if any(entry.source.get("engine_type") == "prefill" for entry, _ in parts.specials):
-        parts.marks |= {_PREFILL}
+    kinds = {entry.source.get("engine_type", "") for entry, _ in parts.specials}
+    parts.marks |= {f"engine:{kind}" for kind in kinds} & {PREFILLS, DECODES}
     queues(parts)
+    refusals(parts)
     ended(parts)
     generated(parts)
     _born(parts)
@@ -137,7 +139,7 @@ def _why(family: str, marks: frozenset[str], found: tuple[Version, ...], who: st
     rows = [row for row in ROWS if row.family == family]
     if not rows and family not in {d.family for d in DERIVED}:
         return FamilyGap(family, GapKind.UNSUPPORTED, CANNOT.get(family, "SGLang shows nothing that says it"))
-    if _PREFILL in marks and family in _PREFILL_ONLY:
+    if PREFILLS in marks and family in _PREFILL_ONLY:
         return FamilyGap(family, GapKind.UNSUPPORTED, "a server that only prefills records none")
     if _ENDED.isdisjoint(marks) and not any(row.needs for row in rows):
         return FamilyGap(family, GapKind.NO_TRAFFIC, "it is not shown before the first request has ended")

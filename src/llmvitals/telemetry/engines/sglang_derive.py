@@ -13,8 +13,13 @@ WAITING, REASON = "llm_requests_waiting", "llm_requests_waiting_by_reason"
 MADE, PROMPTS, CACHED = "llm_generation_tokens_total", "llm_prompt_tokens_total", "llm_prompt_tokens_cached_total"
 ENDED, E2E = "llm_requests_finished_total", "llm_request_e2e_seconds"
 QUERY, HIT = "llm_prefix_cache_query_tokens_total", "llm_prefix_cache_hit_tokens_total"
+HTTP, REJECTED = "llm_http_requests_total", "llm_requests_rejected_total"
+SLOTS = "llm_lora_slots"
 CAPACITY, BLOCKS, BLOCK = "llm_kv_capacity_tokens", "llm_kv_blocks", "llm_kv_block_tokens"
 HOST = "llm_kv_offload_usage_ratio"
+
+PREFILLS, DECODES = "engine:prefill", "engine:decode"
+"""Marks of pages of servers that only prefill, or only decode."""
 
 REFRESH_SECONDS = 30.0
 """An idle scheduler writes its gauges again after so long (0.4 to 0.5.23); until then they show its last busy moment."""
@@ -83,6 +88,10 @@ def queues(parts: Parts) -> None:
     """Who waits, and for what: the scheduler's queues, added up."""
     told = _gather(parts, "queue", lambda entry: _QUEUES[entry.row.source])
     reasons = _GRAMMAR in parts.marks
+    if any(series.name == SLOTS for series in parts.samples):
+        reasons = False
+        why = "requests that wait for an adapter stand in the same queue as those that wait for capacity"
+        parts.gaps.append(FamilyGap(REASON, GapKind.UNSUPPORTED, why))
     for owner, by_reason in told.items():
         labels = dict(owner)
         if "capacity" in by_reason:
@@ -100,6 +109,24 @@ def ended(parts: Parts) -> None:
         parts.put(ENDED, parts.samples[series], identity(series))
 
 
+def refusals(parts: Parts) -> None:
+    """Answers of 503: refused at admission, and 5xx like any other."""
+    shown = [series for series in parts.samples if series.name == HTTP]
+    told = [(e, v) for e, v in parts.specials if e.row.special == "refused" and 0.0 <= v < math.inf]
+    if not shown and not told:
+        return
+    refused = 0.0
+    for entry, value in told:
+        refused += value
+        labels = {name: entry.series.label(name) for name in ("engine", "rank", "handler")} | {"status": "5xx"}
+        there = parts.samples.get(Series(HTTP, tuple(sorted({**parts.identity, **labels}.items()))), 0.0)
+        parts.put(HTTP, there + value, labels)
+    owner = {"engine": "sglang", "rank": "0", "reason": "503"}
+    if len(parts.models) == 1:
+        owner["model"] = parts.models[0]
+    parts.put(REJECTED, refused, owner)
+
+
 def generated(parts: Parts) -> None:
     """Generated tokens: as they are decoded where the page counts them so, else as requests end."""
     live = _gather(parts, "decoded", _mode)
@@ -108,7 +135,15 @@ def generated(parts: Parts) -> None:
 
 
 def prefix_lookups(parts: Parts) -> None:
-    """Prompt tokens looked up and found: as they are prefilled where the page counts them so, else as requests end."""
+    """Prompt tokens looked up and found: as they are prefilled where the page counts them so, else as requests end.
+
+    A server that only decodes computes no prompt: the KV of all of them is found, since another server sent it.
+    """
+    if DECODES in parts.marks:
+        for series in [s for s in parts.samples if s.name == PROMPTS]:
+            parts.put(QUERY, parts.samples[series], identity(series))
+            parts.put(HIT, parts.samples[series], identity(series))
+        return
     told = _gather(parts, "effective", _mode) or _gather(parts, "prefilled", _mode)
     for owner, values in told.items():
         parts.put(QUERY, sum(values.values()), dict(owner))

@@ -37,7 +37,10 @@ ENDPOINTS = frozenset(
     }
 )
 _METHODS = frozenset({"", "GET", "POST", "PUT", "PATCH", "DELETE"})
-_CLASSES = tuple((f"{first}xx", frozenset(str(first * 100 + i) for i in range(100))) for first in (2, 4, 5))
+_REFUSED = "503"
+_CLASSES = tuple(
+    (f"{first}xx", frozenset(str(first * 100 + i) for i in range(100)) - {_REFUSED}) for first in (2, 4, 5)
+)
 _MIB = 1024.0 * 1024.0
 
 ROWS: tuple[Row, ...] = (
@@ -110,6 +113,16 @@ ROWS: tuple[Row, ...] = (
         for name, codes in _CLASSES
     ),
     # -- queue and admission --------------------------------------------------------------------------------------
+    Row(
+        "sglang:http_responses",
+        "llm_requests_rejected_total",
+        span="0.5.7..",
+        labels=(("handler", "endpoint"),),
+        only=(("endpoint", ENDPOINTS), ("method", _METHODS), ("status_code", frozenset({_REFUSED}))),
+        late=True,
+        special="refused",
+        note="answers of 503, which is what a full queue gives; 0 until the first one",
+    ),
     Row(
         "sglang:queue_time_seconds",
         "llm_request_queue_seconds",
