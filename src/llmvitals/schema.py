@@ -197,6 +197,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_host_ephemeral_ports_used", "", E, "Ephemeral ports in use, TIME_WAIT included."),
     _c("llm_host_restarts_total", "", E, "Restarts of the engine's container by what ended it.", "reason"),
     # -- the gateway in front (`gateway`: its name; `tenant`, `size`: small or large prompts, split at 1,024 tokens) --
+    _c("llm_gateway_calls_total", "", Q, "Model calls that came in, retries included.", "gateway"),
     _c("llm_gateway_user_requests_total", "", Q, "Requests of users, before fan-out.", "gateway"),
     _c("llm_gateway_requests_total", "", Q, "Model calls answered, by HTTP status.", "gateway", "tenant", "status"),
     _c("llm_gateway_retries_total", "", Q, "Model calls that repeat a failed one.", "gateway", "tenant"),

@@ -661,7 +661,6 @@ ENGINE: tuple[Situation, ...] = (
         {"long gaps": interference},
         {
             "slow for all": batch_too_large,
-            "no stalls": lambda: interference(stalls=0),
             "everybody waits": prefill_bound,
         },
     ),

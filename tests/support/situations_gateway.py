@@ -84,7 +84,8 @@ class Gate(Beside):
         self.set(f"llm_gateway_{name}", value, model="m", gateway="g", **labels)
 
     def call(self, n: float, tenant: str = "a", status: str = "200") -> None:
-        """Calls of a tenant are answered."""
+        """Calls of a tenant come in and are answered."""
+        self.add("calls_total", n)
         self.add("requests_total", n, tenant=tenant, status=status)
 
     def observe(self, name: str, value: float, times: float, **labels: str) -> None:

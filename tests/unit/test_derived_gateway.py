@@ -293,6 +293,7 @@ def test_one_tenant_is_never_noisy(calls, why):
         ("llm_gateway_ttft_seconds", "small_ttft_harm_p"),
         ("llm_gateway_queue_waiting", "calls_wait_ahead_seconds"),
         ("llm_gateway_user_requests_total", "calls_per_user_request"),
+        ("llm_gateway_calls_total", "calls_per_user_request"),
         ("llm_gateway_session_calls_median", "session_calls_excess"),
         ("llm_gateway_session_calls_peak", "session_call_ratio"),
         ("llm_gateway_session_repeats_peak", "session_repeats_peak"),

@@ -12,7 +12,7 @@ from llmvitals.lab import spoil
 from llmvitals.lab.base import PLANTS, Base, base, prefill_seconds
 from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
-from llmvitals.simulator.config import Preemption, Speculation, Transfer
+from llmvitals.simulator.config import Speculation, Transfer
 from llmvitals.simulator.hardware import LINKS
 from llmvitals.simulator.setup import Restart, Slow
 from llmvitals.simulator.workload import Lengths, Stream
@@ -67,10 +67,10 @@ def preemption_thrash(draw: Draw) -> Pair:
 
 
 def preemption_mode(draw: Draw) -> Pair:
-    """The same with prompts of thousands of tokens, each computed again after a preemption."""
-    good = _short(base(draw, prompt=(4200, 5500), output=(700, 1100), running=(8, 12), spread=(0.05, 0.2)), 16_384)
-    good = good.each(lambda s: replace(s, rate=s.rate * 0.7))
-    share = draw.by(By((0.55, 0.65), (0.45, 0.55), (0.35, 0.45)))
+    """Prompts of thousands of tokens are let in chunk by chunk; those that do not fit are computed again and again."""
+    good = _short(base(draw, prompt=(4200, 5500), output=(250, 500), running=(8, 12), spread=(0.05, 0.2)), 16_384)
+    good = good.engine(reserve_full_prompt=False)
+    share = draw.by(By((0.7, 0.8), (0.55, 0.7), (0.45, 0.55)))
     return Pair(_pool(good, good.running * share, good.context), good)
 
 
@@ -98,7 +98,7 @@ def block_fragmentation(draw: Draw) -> Pair:
 def context_imbalance(draw: Draw) -> Pair:
     """Contexts accepted that are many times what traffic uses: what that takes for activations is missing from the pool."""
     good = base(draw, prompt=(4300, 5000), output=(300, 380), running=(8, 12), spread=(0.02, 0.08))
-    wide = good.engine(max_model_len=24_576)
+    wide = good.engine(max_model_len=round(4.4 * (good.prompt + good.output)))
     share = draw.by(By((0.75, 0.85), (0.65, 0.75), (0.55, 0.65)))
     return Pair(_pool(wide, _whole(good.running * share), good.prompt + good.output), good)
 
@@ -127,13 +127,13 @@ def batch_too_large(draw: Draw) -> Pair:
 
 def interference(draw: Draw) -> Pair:
     """Documents arrive between chats, and whole prompts are computed in one step: streams stand still meanwhile."""
-    good = base(draw, prompt=(100, 300), output=(100, 250), running=(3, 6), plants=SEVERAL)
+    good = base(draw, prompt=(100, 300), output=(12, 30), running=(2, 4), plants=SEVERAL)
     good = good.engine(
         max_num_batched_tokens=16_384, max_model_len=32_768, blocks=400_000 // good.setup.engine.block_tokens
     )
-    length = draw.whole(6000, 11_000)
+    length = draw.whole(5000, 9000)
     one = prefill_seconds(good.setup.engine.machine, length)
-    busy = draw.by(By((0.35, 0.42), (0.42, 0.5), (0.5, 0.6)))
+    busy = draw.by(By((0.25, 0.32), (0.32, 0.4), (0.4, 0.48)))
     documents = good.stream(
         "documents", 0.0, rate=busy / one, prompt=Lengths(length, 0.1, high=14_000), output=Lengths(12, 0.3)
     )
@@ -193,7 +193,7 @@ def unbounded_output(draw: Draw) -> Pair:
         "no limit",
         share,
         max_tokens=None,
-        output=Lengths(good.output * 1.5, draw.between(1.5, 2.5), high=16_000),
+        output=Lengths(good.output * 3, draw.between(1.5, 2.5), high=16_000),
     )
     return Pair(good.more(wild), good.more(replace(wild, max_tokens=512)))
 
@@ -280,7 +280,7 @@ def api_server(draw: Draw) -> Pair:
         + tokens * front.output_token_seconds
     )
     need += tokens / good.running * front.step_seconds
-    return Pair(good.part("front", cores=need * draw.by(By((0.3, 0.4), (0.2, 0.3), (0.12, 0.2)))), good)
+    return Pair(good.part("front", cores=need * draw.by(By((0.75, 0.9), (0.6, 0.75), (0.45, 0.6)))), good)
 
 
 def grammar(draw: Draw) -> Pair:
@@ -355,7 +355,7 @@ def retry_storm(draw: Draw) -> Pair:
 def ghost_compute(draw: Draw) -> Pair:
     """Clients are less patient than the answers are long, and go; their work goes on for a while, or to its end."""
     a = base(draw, output=(300, 600), running=(4, 10))
-    share = draw.by(By((0.4, 0.55), (0.55, 0.75), (0.75, 0.95)))
+    share = draw.by(By((0.6, 0.7), (0.7, 0.8), (0.8, 0.95)))
     if draw.whole(0, 1):
         return Pair(a.surge(leaves=share).gateway(cancel_seconds=math.inf), a)
     return Pair(a.surge(leaves=share).gateway(cancel_seconds=draw.between(0.0, 2.0)), a)

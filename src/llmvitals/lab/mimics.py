@@ -82,9 +82,10 @@ def drafts(draw: Draw) -> Pair:
 # -- look-alikes ------------------------------------------------------------------------------------------------------
 def full_but_fine(draw: Draw) -> Pair:
     """The pool is nearly full, and nobody waits for it."""
-    a = faults._short(base(draw, prompt=(1500, 3000), output=(60, 120), running=(6, 12), spread=(0.05, 0.2)), 8192)
-    a = a.surge(rate=0.0, clients=round(a.running), ramp=2.0)
-    return _well(faults._pool(a, a.running * draw.between(1.15, 1.3), a.prompt + a.output))
+    a = faults._short(base(draw, prompt=(1500, 3000), output=(60, 120), running=(6, 12), spread=(0.05, 0.15)), 8192)
+    clients = max(3, round(a.running))
+    a = a.each(lambda s: replace(s, rate=0.0) if s.name == "usual" else replace(s, rate=0.0, clients=clients, ramp=2.0))
+    return _well(faults._pool(a, clients * draw.between(1.1, 1.2), (a.prompt + a.output) * 1.1))
 
 
 def one_burst(draw: Draw) -> Pair:

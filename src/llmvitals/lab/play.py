@@ -288,7 +288,7 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     if row.kind is Kind.HEALTHY:
         return "" if bad.bad <= MET else f"it is not healthy: {bad.bad:.0%} of {bad.calls} calls broke a promise"
     if row.kind is Kind.LOOKALIKE:
-        return ""
+        return _unlike(pair, bad)
     if row.hazard is not None:
         if not row.hazard(bad):
             return "the hazard does not show"
@@ -302,6 +302,13 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     if row.hazard is None and good.bad > MET:
         return f"without the fault {good.bad:.0%} of {good.calls} calls broke a promise"
     return ""
+
+
+def _unlike(pair: Pair, facts: Facts) -> str:
+    """A look-alike in which nothing is meant to be wrong is one only while its clients are served."""
+    if pair.bad is not pair.good or facts.bad <= MET:
+        return ""
+    return f"it is not well: {facts.bad:.0%} of {facts.calls} calls broke a promise"
 
 
 def _without(pair: Pair, until: float) -> Facts:

@@ -21,7 +21,7 @@ def _thrash(f: Facts) -> bool:
 
 
 def _wasted(f: Facts) -> bool:
-    return f.left > 0.2 * f.calls
+    return f.left > 0.4 * f.calls
 
 
 def _open_ended(f: Facts) -> bool:
@@ -69,7 +69,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("prefill-bound", F, faults.prefill_bound, ("prefill-bound",)),
     Scenario("draft-rejected", F, faults.draft_rejected, ("draft-rejected",), dialects=V1),
     Scenario("unbounded-output", F, faults.unbounded_output, ("unbounded-output",), hazard=_open_ended, dialects=VLLM),
-    Scenario("prefix-cache-miss", F, faults.prefix_cache_miss, ("prefix-cache-miss",), shown_by=GATEWAY),
+    Scenario(
+        "prefix-cache-miss",
+        F,
+        faults.prefix_cache_miss,
+        ("prefix-cache-miss",),
+        shown_by=GATEWAY,
+        dialects=("vllm", "sglang"),
+    ),
     Scenario("prefix-caching-off", F, faults.prefix_caching_off, ("prefix-caching-off",), dialects=V1),
     Scenario("uncached-repeats", F, faults.uncached_repeats, ("uncached-repeats",), shown_by=GATEWAY),
     Scenario("interconnect-bound", F, faults.interconnect, ("interconnect-bound",), shown_by=GPU),

@@ -247,6 +247,7 @@ SIGNALS: tuple[Signal, ...] = (
         work.tpot_median_high_seconds,
         Standing.UPPER,
     ),
+    _d("token_mean_seconds", "Time per output token, mean", "seconds", E, work.token_mean_seconds, SEEN),
     _d("itl_spread", "Gaps between tokens, p99 over median", "", E, work.itl_spread, LOW),
     _d("generation_spread", "Output lengths, p99 over median", "", E, work.generation_spread, LOW),
     _d("generation_p90_tokens", "Output length, p90, at most", "tokens", E, work.generation_p90_tokens, Standing.UPPER),
@@ -447,7 +448,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("dead_tail_pages", "Failed scrapes at the end after good ones", "", M, alive.dead_tail_pages),
     _d("failed_scrape_ratio", "Scrapes that failed", "ratio", M, alive.failed_scrape_ratio),
     _d(
-        "stalled_seconds", "Longest time without any movement while work was there", "seconds", M, alive.stalled_seconds
+        "stalled_seconds", "Time without any movement while work is there", "seconds", M, alive.stalled_seconds
     ),
     _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
     _d("restarts", "Restarts of the process", "", M, alive.restarts),

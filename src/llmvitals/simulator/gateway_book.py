@@ -23,6 +23,7 @@ class Book:
 
     tenants: tuple[str, ...]
     user_requests: int = 0
+    calls: int = 0
     disconnects: int = 0
     exact_repeats: int = 0
     cache_hits: int = 0
@@ -53,6 +54,7 @@ class Book:
         The gateway hashes prompts with dates, names and ids taken out, so that a text is known wherever it stands. Texts
         are remembered where a stream can repeat one at all; a retry always repeats one.
         """
+        self.calls += 1
         if request.attempt:
             self.retries[stream.tenant] += 1
         again = request.attempt > 0 or request.text in self._texts

@@ -46,6 +46,7 @@ def _whole(gateway: GatewayServer) -> Iterator[Sample]:
     peak, median, repeats = gateway.last_minute.figures()
     for name, value in (
         ("user_requests_total", book.user_requests),
+        ("calls_total", book.calls),
         ("disconnects_total", book.disconnects),
         ("queue_waiting", gateway.waiting),
         ("breaker_open", gateway.breaker.open),

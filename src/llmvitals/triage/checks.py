@@ -372,6 +372,27 @@ CHECKS: tuple[Check, ...] = (
     ),
     # -- 5: waits that are not for capacity -------------------------------------------------------------------------
     Check(
+        "kv-transfer-bound",
+        4,
+        "KV transfers are slower than the prefill they serve, or fail",
+        "inference guide, prefill/decode split",
+        Remedy("Use a faster link or fewer hops, or keep prefill and decode together.", "kv-transfer-config"),
+        cites=("kv_transfer_mean_seconds", "kv_transfer_failures"),
+        when=(
+            (ANY_HARM, Limit("kv_transfer_mean_seconds", ">=", "slo.ttft_seconds", 0.5)),
+            (ANY_HARM, Limit("kv_transfer_failures", ">=", 1)),
+        ),
+        explains=(
+            "grammar-compilation",
+            "prefill-bound",
+            "unbounded-queue",
+            "batch-too-small",
+            "head-of-line-blocking",
+        ),
+        confidence=0.7,
+    ),
+    # -- 3: cache misses --------------------------------------------------------------------------------------------
+    Check(
         "adapter-slots",
         5,
         "More LoRA adapters wanted than slots",
@@ -615,7 +636,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
                 # a larger batch makes steps longer: near the target there is no room for it
-                Limit("tpot_mean_seconds", "<", "slo.tpot_seconds", 0.8),
+                Limit("token_mean_seconds", "<", "slo.tpot_seconds", 0.8),
                 Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
@@ -732,20 +753,6 @@ CHECKS: tuple[Check, ...] = (
         confidence=0.75,
     ),
     # -- 4: network -------------------------------------------------------------------------------------------------
-    Check(
-        "kv-transfer-bound",
-        4,
-        "KV transfers are slower than the prefill they serve, or fail",
-        "inference guide, prefill/decode split",
-        Remedy("Use a faster link or fewer hops, or keep prefill and decode together.", "kv-transfer-config"),
-        cites=("kv_transfer_mean_seconds", "kv_transfer_failures"),
-        when=(
-            (ANY_HARM, Limit("kv_transfer_mean_seconds", ">=", "slo.ttft_seconds", 0.5)),
-            (ANY_HARM, Limit("kv_transfer_failures", ">=", 1)),
-        ),
-        confidence=0.7,
-    ),
-    # -- 3: cache misses --------------------------------------------------------------------------------------------
     Check(
         "prefix-caching-off",
         3,

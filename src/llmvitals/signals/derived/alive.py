@@ -64,7 +64,8 @@ def _frozen_runs(window: Window) -> list[tuple[int, int]]:
 
 
 def stalled_seconds(c: Context) -> Reading:
-    """Longest time in which nothing moved on the page although work was there (seconds).
+    """How long nothing has moved on the page although work is there, up to the newest one (seconds); a stall that has
+    passed is none.
 
     Work: running or waiting requests, or open file descriptors of the API process that climb (connections pile up)
     while the engine shows nothing and no answer ends. An idle engine's page is frozen too, and counts as 0; where the
@@ -92,7 +93,7 @@ def stalled_seconds(c: Context) -> Reading:
         busy = inside[shots[first].t] > 0 and shots[last].t - shots[first].t > old
         climb = open_at.get(shots[last].t, 0.0) - open_at.get(shots[first].t, 0.0)
         answers = answered.get(shots[last].t, 0.0) - answered.get(shots[first].t, 0.0)
-        if busy or (climb >= max(5, last - first) and answers <= 0):
+        if last == len(shots) - 1 and (busy or (climb >= max(5, last - first) and answers <= 0)):
             longest = max(longest, shots[last].t - shots[first].t)
         else:
             idle = max(idle, shots[last].t - shots[first].t)
@@ -123,13 +124,13 @@ def uptime_seconds(c: Context) -> Reading:
 
 
 def late_ttft_breaches(c: Context) -> Reading:
-    """Definite TTFT breaches among first tokens of the last third of the window; absent with fewer than 10 of them."""
+    """Definite TTFT breaches among first tokens of the last third of the window; absent with fewer than 5 of them."""
     late = c.good.slice(c.good.end - c.good.seconds / 3, c.good.end)
     h = hist(late, TTFT)
     if h is None:
         return missing(c, TTFT)
-    if h.total < 10:
-        return no_traffic("ten first tokens in the last third")
+    if h.total < 5:
+        return no_traffic("five first tokens in the last third")
     return number(h.total - h.at_most(c.settings.slo.ttft_seconds)[1])
 
 

@@ -16,6 +16,7 @@ from llmvitals.signals.reading import Reading, Standing
 
 CALLS = "llm_gateway_requests_total"
 RETRIES = "llm_gateway_retries_total"
+CAME = "llm_gateway_calls_total"
 USERS = "llm_gateway_user_requests_total"
 TTFT = "llm_gateway_ttft_seconds"
 WAITING = "llm_gateway_queue_waiting"
@@ -247,13 +248,12 @@ def calls_wait_ahead_seconds(c: Context) -> Reading:
 
 # -- what is asked for ------------------------------------------------------------------------------------------------
 def calls_per_user_request(c: Context) -> Reading:
-    """Model calls for each request of a user, retries left out."""
-    found, asked = _less_retries(c), c.growth(USERS)
-    if isinstance(found, Reading):
-        return found
-    if asked is None:
-        return missing(c, USERS)
-    return number(found[0] / asked) if asked > 0 else no_traffic("requests of users")
+    """Model calls for each request of a user, retries left out: all counted as they come in, so that no backlog matters."""
+    for family in (CAME, RETRIES, USERS):
+        if c.growth(family) is None:
+            return missing(c, family)
+    came, again, asked = (c.growth(family) or 0.0 for family in (CAME, RETRIES, USERS))
+    return number(max(0.0, came - again) / asked) if asked > 0 else no_traffic("requests of users")
 
 
 def fan_out_excess(c: Context) -> Reading:

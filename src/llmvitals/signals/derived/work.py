@@ -83,6 +83,17 @@ def tpot_median_high_seconds(c: Context) -> Reading:
     return _edge(c, _per_request(c), 0.5, upper=True)
 
 
+def token_mean_seconds(c: Context) -> Reading:
+    """Mean seconds per output token: of requests where the page has it, else of all gaps between tokens (an estimate, in
+    which long answers count for more).
+    """
+    for family, standing in ((TPOT, Standing.EXACT), (ITL, Standing.ESTIMATE)):
+        h = c.hist(family)
+        if h is not None:
+            return number(h.sum / h.total, standing) if h.total else no_traffic("output token")
+    return missing(c, TPOT)
+
+
 def itl_spread(c: Context) -> Reading:
     """How many times the 99th percentile of gaps exceeds the median, at least."""
     return spread(c.hist(ITL), c, ITL, 0.99, 0.5)
