@@ -29,6 +29,9 @@ HITS = "llm_gateway_cache_hits_total"
 SESSION = "llm_gateway_session_calls_peak"
 PROMPT = "llm_request_prompt_tokens"
 
+SESSION_SECONDS = 60.0
+"""The time over which a gateway counts a session's calls and repeats: the last minute."""
+
 LEAST_CALLS = 20
 """Calls from which on a share of them says something; the least number of first tokens behind a verdict is the same."""
 
@@ -311,7 +314,7 @@ def session_call_ratio(c: Context) -> Reading:
         return found
     if c.good.seconds <= 0:
         return absent(GapKind.TOO_SHORT, "one page only")
-    return number(min(1.0, peak.value * c.good.seconds / (60.0 * sum(found.values()))), Standing.ESTIMATE)
+    return number(min(1.0, peak.value * c.good.seconds / (SESSION_SECONDS * sum(found.values()))), Standing.ESTIMATE)
 
 
 def session_repeats_peak(c: Context) -> Reading:

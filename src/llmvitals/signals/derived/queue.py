@@ -19,6 +19,9 @@ WAITING = "llm_requests_waiting"
 RUNNING = "llm_requests_running"
 REASON = "llm_requests_waiting_by_reason"
 
+RECENT_SECONDS = 30.0
+"""How far back first tokens are counted for the rate at which a queue is served now."""
+
 FULL_KV = 0.9
 """KV usage (ratio) that must have been seen before requests count as preempted while the counter is still 0."""
 
@@ -110,7 +113,7 @@ def first_token_rate(c: Context) -> float:
     clock = c.clock
     if clock is None or len(clock.times) < 2:
         return 0.0
-    recent = clock.after(clock.times[-1] - 30.0)
+    recent = clock.after(clock.times[-1] - RECENT_SECONDS)
     for part in (recent, clock):
         if len(part.times) >= 2 and part.values[-1] > part.values[0]:
             return (part.values[-1] - part.values[0]) / (part.times[-1] - part.times[0])

@@ -1,0 +1,53 @@
+"""A family that is taken away never makes another cause lead: the verdict says less, not something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from llmvitals.lab.play import SETTINGS, Job
+from llmvitals.lab.scenario import Scenario
+from llmvitals.lab.scenarios import SCENARIOS
+from llmvitals.triage.verdict import Verdict
+from llmvitals.triage.walk import diagnose
+from support.lab import ALONE, FULL, graded, less, names_of, watched
+
+SEED = 3
+
+
+def looks(row: Scenario) -> tuple[tuple[str, str], ...]:
+    """(severity, level of telemetry): a fault that is clear by the engine's page alone, a severe one with all there is."""
+    return (("clear", ALONE), ("severe", FULL)) if graded(row.kind) else (("clear", ALONE), ("clear", FULL))
+
+
+def leading(verdict: Verdict) -> str:
+    return verdict.leading.cause if verdict.leading is not None else ""
+
+
+def wrong(row: Scenario, severity: str, level: str) -> Iterator[str]:
+    """What leads wrongly once something is missing: neither what was injected nor what led before."""
+    run = watched(Job(row.name, SEED, 0, severity))
+    window = run.window(run.last, level)
+    before = leading(diagnose(window, SETTINGS))
+    for what, names in names_of(window).items():
+        after = leading(diagnose(less(window, names), SETTINGS))
+        if after and after not in {before, *row.causes}:
+            yield f"{row.name} {severity} {run.dialect} {level}: without {what}, {after} leads, not {before or 'nothing'}"
+
+
+@pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.name)
+def test_without_any_one_input_no_other_cause_leads(row):
+    found = [line for severity, level in looks(row) for line in wrong(row, severity, level)]
+    assert not found, "\n".join(found)
+
+
+def test_a_window_without_a_family_is_the_one_that_never_had_it():
+    """The short way of taking a family away is the same as building the window anew."""
+    run = watched(Job("batch-too-small", SEED, 0, "clear"))
+    window = run.window(run.last, FULL)
+    for names in names_of(window).values():
+        short = less(window, names)
+        anew = type(short).of(short.snapshots, start=short.start, end=short.end)
+        assert short.names() == anew.names() == window.names() - names
+        assert all(set(short.tracks(name)) == set(anew.tracks(name)) for name in anew.names())
