@@ -44,7 +44,7 @@ CLEARLY = 1.25
 FEWEST_CALLS = 20
 """Calls below which shares say nothing: a scenario with fewer counts only where it needs no harm."""
 
-PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 6, 10, 8
+PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 7, 12, 8
 """Plays of each row at size 1."""
 
 ATTEMPTS = 4

@@ -21,7 +21,7 @@ def _thrash(f: Facts) -> bool:
 
 
 def _wasted(f: Facts) -> bool:
-    return f.left > 0.4 * f.calls
+    return f.left > 0.3 * f.calls
 
 
 def _open_ended(f: Facts) -> bool:
@@ -89,8 +89,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("adapter-slots", F, faults.adapter_slots, ("adapter-slots",), dialects=V1),
     Scenario("unbounded-queue", F, faults.unbounded_queue, ("unbounded-queue",)),
     Scenario("noisy-tenant", F, faults.noisy_tenant, ("noisy-tenant",), shown_by=GATEWAY),
-    Scenario("retry-storm", F, faults.retry_storm, ("retry-storm",), shown_by=GATEWAY),
-    Scenario("ghost-compute", F, faults.ghost_compute, ("ghost-compute",), shown_by=GATEWAY, hazard=_wasted),
+    Scenario("retry-storm", F, faults.retry_storm, ("retry-storm",), shown_by=GATEWAY, lasts=2.2),
+    Scenario("impatient-clients", F, faults.impatient, ("ghost-compute",), hazard=_wasted, dialects=V1),
+    Scenario("never-cancelled", F, faults.never_cancelled, ("ghost-compute",), shown_by=GATEWAY, hazard=_wasted),
     Scenario("fan-out", F, faults.fan_out, ("fan-out",), shown_by=GATEWAY),
     Scenario("runaway-agent", F, faults.runaway_agent, ("runaway-agent",), shown_by=GATEWAY, hazard=_loops),
     Scenario("cold-start", F, faults.cold_start, ("cold-start",), young=True, dialects=VLLM),
@@ -157,7 +158,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("prefix-hits", H, mimics.hits),
     Scenario("drafts-accepted", H, mimics.drafts),
     Scenario("after-too-few-seats", H, faults.batch_too_small, after=True),
-    Scenario("after-thrash", H, faults.preemption_thrash, after=True),
+    Scenario("after-restart", H, faults.rollout, after=True, dialects=VLLM),
     Scenario("after-prefill-surge", H, faults.prefill_bound, after=True),
     Scenario("after-full-pool", H, faults.kv_saturation, after=True),
 )

@@ -619,6 +619,29 @@ CHECKS: tuple[Check, ...] = (
     ),
     # -- 2: batch configuration -------------------------------------------------------------------------------------
     Check(
+        "draft-rejected",
+        2,
+        "Speculative drafts are mostly thrown away",
+        "inference guide, speculative decoding",
+        Remedy(
+            "Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"
+        ),
+        cites=("draft_acceptance_ratio",),
+        when=(
+            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
+            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),
+        ),
+        # a step that drafts in vain is slow for all, and what it lacks in speed waits
+        explains=(
+            "batch-too-large",
+            "batch-too-small",
+            "prefill-bound",
+            "prefill-decode-interference",
+            "unbounded-queue",
+        ),
+        confidence=0.6,
+    ),
+    Check(
         "batch-too-small",
         2,
         "Too few seats: requests wait while KV and compute are free",
@@ -867,21 +890,6 @@ CHECKS: tuple[Check, ...] = (
         ),
         confirms=(Limit("itl_spread", ">=", 5),),
         confidence=0.75,
-    ),
-    Check(
-        "draft-rejected",
-        2,
-        "Speculative drafts are mostly thrown away",
-        "inference guide, speculative decoding",
-        Remedy(
-            "Try another draft or fewer draft tokens, or switch speculation off at high batch.", "--speculative-config"
-        ),
-        cites=("draft_acceptance_ratio",),
-        when=(
-            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TPOT_HARM),
-            (Limit("draft_acceptance_ratio", "<", "thresholds.draft_acceptance"), TTFT_HARM),
-        ),
-        confidence=0.6,
     ),
     Check(
         "head-of-line-blocking",
