@@ -264,7 +264,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
     _g("llm_target_status", "", M, "HTTP status of the target's answer; 0 when there was none."),
-    _g("llm_target_gauge_age_seconds", "seconds", M, "How old the target's gauges may be while nothing runs."),
+    _g("llm_target_report_age_seconds", "seconds", M, "How old the target's gauges may be while nothing runs."),
     _g("llm_target_info", "", M, "1; the labels say which engine and version range the page speaks.", "version"),
     _g("llm_family_gap", "", M, "1 for each family the target cannot give, and why.", "family", "gap", "reason"),
 )

@@ -13,7 +13,7 @@ NONE_SUCH = ("llm_request_n_param", "llm_http_requests_total", "llm_process_open
 
 def reporting(server: Server, *, age: float = 30.0) -> Server:
     """A server whose gauges may be so old, and that counts who is given up."""
-    server.set("llm_target_gauge_age_seconds", age)
+    server.set("llm_target_report_age_seconds", age)
     server.count("llm_requests_aborted_total", 0)
     return server
 

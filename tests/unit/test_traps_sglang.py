@@ -91,7 +91,7 @@ def test_t10_gauges_that_are_called_total_are_gauges() -> None:
 
 def test_t20_the_page_says_how_old_its_gauges_may_be() -> None:
     snapshot = read(ended() + gauges())
-    assert values(snapshot, "llm_target_gauge_age_seconds") == [30.0]
+    assert values(snapshot, "llm_target_report_age_seconds") == [30.0]
 
 
 def test_t20_the_last_prefill_s_hit_rate_is_not_taken_for_a_count() -> None:

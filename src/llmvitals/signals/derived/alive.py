@@ -87,7 +87,7 @@ def stalled_seconds(c: Context) -> Reading:
     http = line(c.live, "llm_http_requests_total")
     answered = dict(zip(http.times, http.values, strict=True)) if http else {}
     longest, idle, frozen = 0.0, 0.0, _frozen_runs(c.live)
-    ages = [track.values[-1] for track in c.live.tracks("llm_target_gauge_age_seconds")]
+    ages = [track.values[-1] for track in c.live.tracks("llm_target_report_age_seconds")]
     old = max(ages, default=0.0)
     for first, last in frozen:
         busy = inside[shots[first].t] > 0 and shots[last].t - shots[first].t > old

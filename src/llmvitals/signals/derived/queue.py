@@ -217,7 +217,7 @@ def _about_to_run(c: Context, top: float) -> float:
     whose seats became free, and not yet those that take them. Per decode step that is the batch over the tokens of an
     answer; twice that covers chance.
     """
-    if not any(track.values[-1] > 0 for track in c.live.tracks("llm_target_gauge_age_seconds")):
+    if not any(track.values[-1] > 0 for track in c.live.tracks("llm_target_report_age_seconds")):
         return 0.0
     answer = c.hist("llm_request_generation_tokens")
     return float(math.ceil(2.0 * top / answer.mean)) if answer and answer.mean else 1.0

@@ -105,7 +105,7 @@ def _derive(parts: Parts) -> None:
     prefix_lookups(parts)
     pools(parts)
     host_tier(parts)
-    parts.put("llm_target_gauge_age_seconds", REFRESH_SECONDS, {})
+    parts.put("llm_target_report_age_seconds", REFRESH_SECONDS, {})
     told = {gap.family for gap in parts.gaps}
     told |= {family.name for series in parts.samples if (family := family_of(series.name)) is not None}
     parts.gaps.extend(gap for family, gap in _gaps(parts.marks).items() if family not in told)
