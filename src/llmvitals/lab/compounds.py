@@ -82,7 +82,13 @@ ROWS: tuple[Scenario, ...] = (
         ("preemption-thrash", "ghost-compute"),
         hazard=lambda f: f.preemptions > 5 * f.minutes,
     ),
-    Scenario("heat+seats", Kind.COMPOUND, heat_and_seats, ("hardware-event", "batch-too-small")),
+    Scenario(
+        "heat+seats",
+        Kind.COMPOUND,
+        heat_and_seats,
+        ("hardware-event", "batch-too-small"),
+        shown_by=frozenset({"engine", "gpu"}),
+    ),
     Scenario("tenant+pool", Kind.COMPOUND, tenant_and_pool, ("noisy-tenant", "kv-cache-saturation")),
     Scenario(
         "caching-off+prefill",

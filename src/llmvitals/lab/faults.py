@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 
 from llmvitals.lab import spoil
-from llmvitals.lab.base import PLANTS, Base, base, prefill_seconds
+from llmvitals.lab.base import PLANTS, Base, base, prefill_seconds, step_seconds
 from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
 from llmvitals.simulator.config import Speculation, Transfer
@@ -54,7 +54,7 @@ def _short(a: Base, longest: int) -> Base:
 # -- memory -----------------------------------------------------------------------------------------------------------
 def kv_saturation(draw: Draw) -> Pair:
     """Prompts of thousands of tokens: the pool is a part of what the load keeps running, and the next one does not fit."""
-    good = _short(base(draw, prompt=(2200, 3500), output=(150, 280), running=(6, 14), spread=(0.05, 0.15)), 8192)
+    good = _short(base(draw, prompt=(2200, 3500), output=(150, 260), running=(5, 8), spread=(0.05, 0.15)), 8192)
     share = draw.by(By((0.65, 0.8), (0.5, 0.65), (0.35, 0.5)))
     return Pair(_pool(good, _whole(good.running * share), good.prompt + good.output), good)
 
@@ -280,7 +280,7 @@ def api_server(draw: Draw) -> Pair:
         + tokens * front.output_token_seconds
     )
     need += tokens / good.running * front.step_seconds
-    return Pair(good.part("front", cores=need * draw.by(By((0.75, 0.9), (0.6, 0.75), (0.45, 0.6)))), good)
+    return Pair(good.part("front", cores=need * draw.by(By((0.85, 0.95), (0.75, 0.85), (0.65, 0.75)))), good)
 
 
 def grammar(draw: Draw) -> Pair:
@@ -303,22 +303,27 @@ def adapter_slots(draw: Draw) -> Pair:
 
 
 # -- demand -----------------------------------------------------------------------------------------------------------
-def _full(draw: Draw, **kinds: tuple[float, float]) -> Base:
+def _full(draw: Draw) -> Base:
     """A server whose batch is as large as its users' patience allows: more seats would break the time per token."""
-    a = base(draw, prompt=(100, 400), output=(60, 150), running=(3, 6), plants=ONE_GPU, **kinds)
-    seats = draw.whole(20, 28)
-    slow = replace(
-        a.setup.engine.machine, step_seconds=draw.between(0.012, 0.018), sequence_seconds=draw.between(0.0008, 0.0010)
-    )
-    return a.engine(machine=slow, max_num_seqs=seats)
+    a = base(draw, prompt=(100, 300), output=(60, 150), running=(3, 6), plants=ONE_GPU)
+    machine = replace(a.setup.engine.machine, step_seconds=0.006, sequence_seconds=draw.between(0.0008, 0.0011))
+    a = a.engine(machine=machine)
+    most = draw.between(0.86, 0.92) * SLO_TPOT
+    seats = next(n for n in range(4, 512) if _token_seconds(a, n + 1) > most)
+    return a.engine(max_num_seqs=seats)
+
+
+def _token_seconds(a: Base, seats: int) -> float:
+    """Time per output token with all seats taken: a decode step, and what prompts take of the time."""
+    machine = a.setup.engine.machine
+    step = step_seconds(machine, seats, a.context)
+    return step / (1.0 - min(0.9, seats / (a.output * step) * prefill_seconds(machine, a.prompt)))
 
 
 def _served(a: Base) -> float:
     """Requests/s that its seats serve."""
-    machine = a.setup.engine.machine
     seats = a.setup.engine.max_num_seqs
-    step = machine.step_seconds + seats * machine.sequence_seconds + machine.weight_bytes / machine.bandwidth
-    return seats / (a.output * step * 1.05)
+    return seats / (a.output * _token_seconds(a, seats))
 
 
 def unbounded_queue(draw: Draw) -> Pair:
@@ -333,9 +338,9 @@ def noisy_tenant(draw: Draw) -> Pair:
     """One tenant sends many times its share; the others wait."""
     a = _full(draw)
     fit = _served(a)
-    a = a.surge(rate=fit * 0.3)
+    a = a.surge(rate=fit * 0.2)
     names = ("c", "d", "e")[: draw.whole(1, 3)]
-    others = tuple(a.stream(name, 0.0, rate=fit * 0.15, tenant=name) for name in names)
+    others = tuple(a.stream(name, 0.0, rate=fit * 0.1, tenant=name) for name in names)
     a = a.more(*others)
     loud = a.stream("loud", 0.0, rate=fit * draw.by(By((0.7, 0.9), (0.9, 1.3), (1.3, 2.0))), tenant="z")
     return Pair(a.more(loud), a)
@@ -345,7 +350,7 @@ def retry_storm(draw: Draw) -> Pair:
     """For some seconds every call fails; clients try again at once, and again, and their calls keep the server full."""
     a = _full(draw)
     fit = _served(a)
-    a = a.streams(timeout=draw.between(4.0, 8.0)).surge(rate=fit * draw.by(By((0.6, 0.7), (0.7, 0.8), (0.8, 0.9))))
+    a = a.streams(timeout=draw.between(4.0, 8.0)).surge(rate=fit * draw.by(By((0.5, 0.55), (0.55, 0.6), (0.6, 0.68))))
     spell = draw.by(By((8, 12), (12, 18), (18, 25)))
     a = a.part("faults", failing=((a.times.onset, a.times.onset + spell),))
     a = a.gateway(cancel_seconds=draw.between(5.0, 15.0))
@@ -362,7 +367,7 @@ def impatient(draw: Draw) -> Pair:
 
 def never_cancelled(draw: Draw) -> Pair:
     """Clients leave, and nobody tells the engine: their work goes on to its end."""
-    a = base(draw, output=(300, 600), running=(4, 10))
+    a = base(draw, output=(200, 400), running=(7, 14))
     share = draw.by(By((0.6, 0.7), (0.7, 0.8), (0.8, 0.95)))
     return Pair(a.surge(leaves=share).gateway(cancel_seconds=math.inf), a)
 
@@ -390,7 +395,7 @@ def cold_start(draw: Draw) -> Pair:
     a = base(draw, running=(3, 8))
     a = a.each(lambda s: replace(s, rate=s.rate / 0.3 * 0.8) if s.name == "usual" else replace(s, rate=s.rate * 0.01))
     good = a.uptime(draw.between(0.0, 5.0))
-    return Pair(good.part("faults", first_step_seconds=draw.by(By((5, 8), (8, 14), (14, 25)))), good)
+    return Pair(good.part("faults", first_step_seconds=draw.by(By((8, 12), (12, 17), (17, 25)))), good)
 
 
 def rollout(draw: Draw) -> Pair:

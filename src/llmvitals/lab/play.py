@@ -5,6 +5,7 @@ What clients saw decides whether a scenario counts; the pages decide what the tr
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -41,8 +42,8 @@ counts as showing harm. What lies between shows nothing, and does not count.
 CLEARLY = 1.25
 """Harm counts where a promise is missed by a quarter: histograms of engines have no edge between 2 s and 2.5 s."""
 
-FEWEST_CALLS = 20
-"""Calls below which shares say nothing: a scenario with fewer counts only where it needs no harm."""
+NO_CHANCE = 0.001
+"""Harm counts where a server that keeps its promise (95 %) would show as much by chance less often than this."""
 
 PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 7, 12, 8
 """Plays of each row at size 1."""
@@ -292,7 +293,7 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     if row.hazard is not None:
         if not row.hazard(bad):
             return "the hazard does not show"
-    elif bad.calls < FEWEST_CALLS or bad.bad < BROKEN:
+    elif bad.bad < BROKEN or _chance(bad) > NO_CHANCE:
         return f"nobody is hurt: {bad.bad:.0%} of {bad.calls} calls broke a promise"
     if pair.good is pair.bad:
         return ""
@@ -302,6 +303,12 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     if row.hazard is None and good.bad > MET:
         return f"without the fault {good.bad:.0%} of {good.calls} calls broke a promise"
     return ""
+
+
+def _chance(facts: Facts) -> float:
+    """Binomial tail: the chance of at least so many broken promises from a server that breaks 5 %."""
+    n, k, p = facts.calls, round(facts.bad * facts.calls), 1.0 - SETTINGS.slo.objective
+    return math.fsum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1)) if n < 1000 else 0.0
 
 
 def _unlike(pair: Pair, facts: Facts) -> str:

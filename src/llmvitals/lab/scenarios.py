@@ -130,7 +130,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("adapters-not-grammars", L, mimics.adapters_not_grammars, mimics="grammar-compilation", dialects=V1),
     Scenario("cheap-schemas", L, mimics.cheap_schemas, mimics="grammar-compilation", dialects=V1),
     Scenario("overload-from-the-start", L, mimics.overload_from_the_start, mimics="cold-start", young=True),
-    Scenario("out-of-memory", L, mimics.out_of_memory, mimics="rollout-and-probes", lasts=0.9),
+    Scenario("out-of-memory", L, mimics.out_of_memory, mimics="rollout-and-probes", shown_by=HOST, lasts=0.9),
     Scenario("low-clocks", L, mimics.low_clocks, mimics="hardware-event"),
     Scenario("capped-harmless", L, mimics.capped_harmless, mimics="hardware-event"),
     Scenario("held-blocks", L, mimics.held_blocks, mimics="block-fragmentation"),

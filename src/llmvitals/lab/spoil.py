@@ -11,24 +11,32 @@ Page = tuple[float, int, bytes]
 """Seconds that the answer took, HTTP status (0: none came), body."""
 
 
+Change = Callable[[Page, float, random.Random], Page]
+
+
 @dataclass(frozen=True, slots=True)
 class Spoil:
     """From ``start`` on (seconds of simulated time) each page goes through ``change``."""
 
     start: float
-    change: Callable[[Page, float, random.Random], Page]
+    change: Change
 
 
-def failing(share: float) -> Callable[[Page, float, random.Random], Page]:
-    """So many scrapes time out."""
+def failing(share: float) -> Change:
+    """So many scrapes time out, spread evenly."""
+    due = [0.0]
 
     def change(page: Page, t: float, rng: random.Random) -> Page:
-        return (5.0, 0, b"") if rng.random() < share else page
+        due[0] += share
+        if due[0] < 1.0:
+            return page
+        due[0] -= 1.0
+        return (5.0, 0, b"")
 
     return change
 
 
-def without(*names: bytes) -> Callable[[Page, float, random.Random], Page]:
+def without(*names: bytes) -> Change:
     """The page lacks these families, as behind a filter that somebody set up."""
     pattern = re.compile(rb"(?m)^(?:# (?:HELP|TYPE) )?(?:" + b"|".join(map(re.escape, names)) + rb")[^\n]*\n")
 
@@ -39,7 +47,7 @@ def without(*names: bytes) -> Callable[[Page, float, random.Random], Page]:
     return change
 
 
-def two_processes(shift: float) -> Callable[[Page, float, random.Random], Page]:
+def two_processes(shift: float) -> Change:
     """Two servers answer behind one address: the other one started ``shift`` seconds later and has done a third as much."""
     sample = re.compile(
         rb"(?m)^((?:vllm:|http_|process_cpu)[^ \n]*(?:_total|_count|_sum|_bucket)(?:\{[^\n]*?\})?) ([0-9.e+]+)$"

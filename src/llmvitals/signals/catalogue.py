@@ -218,6 +218,7 @@ SIGNALS: tuple[Signal, ...] = (
         "prompt_share_ratio", "Share of prompt tokens in the computed tokens", "ratio", E, work.prompt_share_ratio, SEEN
     ),
     _d("prompt_p10_tokens", "Prompt length, p10, at least", "tokens", E, work.prompt_p10_tokens, LOW),
+    _d("prompt_p99_tokens", "Prompt length, p99, at least", "tokens", E, work.prompt_p99_tokens, LOW),
     _d("prompt_p95_tokens", "Prompt length, p95, at least", "tokens", E, work.prompt_p95_tokens, LOW),
     _d("prompt_spread", "Prompt lengths, p95 over median", "", E, work.prompt_spread, LOW),
     _d("prompt_length_cv", "Variation of prompt lengths", "ratio", E, work.prompt_length_cv, SEEN),
@@ -456,7 +457,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("planned_restarts", "Restarts by a probe or a rollout", "", M, host.planned_restarts),
     _d("restarts_not_crashed", "Restarts that were no crash", "", M, host.restarts_not_crashed),
     _d("processes_behind", "Servers behind this address", "", M, alive.processes_behind, LOW),
-    _d("uptime_seconds", "Age of the process", "seconds", M, alive.uptime_seconds),
+    _d("uptime_seconds", "Age of the process as the window began", "seconds", M, alive.uptime_seconds),
     _d("late_ttft_breaches", "Late first tokens in the last third", "", M, alive.late_ttft_breaches, LOW),
     _d("contradiction", "Answers that the engine's counters do not know", "", M, alive.contradiction),
     _d("core_families_missing", "Basic families absent from the page", "", M, alive.core_families_missing),

@@ -590,7 +590,8 @@ CHECKS: tuple[Check, ...] = (
         cites=("kv_usage_high_ratio", "waiting_last"),
         when=(
             (TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),
-            (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor")),
+            # where nobody says what requests wait for, a pool of which hardly anything stays free says it
+            (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4)),
             # admission is capped where the pool ends: seats are not too few, the pool is
             (
                 TTFT_HARM,
@@ -885,7 +886,7 @@ CHECKS: tuple[Check, ...] = (
                 NOT_QUEUED,
                 Limit("itl_median_high_seconds", "<=", "slo.tpot_seconds"),
                 Limit("prompt_share_ratio", ">=", 0.5),
-                Limit("prompt_p95_tokens", ">=", 1000),
+                Limit("prompt_p99_tokens", ">=", 1000),
             ),
         ),
         confirms=(Limit("itl_spread", ">=", 5),),
@@ -963,7 +964,7 @@ CHECKS: tuple[Check, ...] = (
             (
                 Limit("aborted_requests", ">=", 10),
                 Limit("aborted_ratio", ">=", 0.3),
-                Limit("wasted_decode_ratio", ">=", 0.5),
+                Limit("wasted_decode_ratio", ">=", 0.3),
             ),
             GHOSTS,
         ),

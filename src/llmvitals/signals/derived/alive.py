@@ -116,11 +116,11 @@ def processes_behind(c: Context) -> Reading:
 
 
 def uptime_seconds(c: Context) -> Reading:
-    """Age of the API process at the window's end (seconds)."""
+    """Age of the API process at the first page of the window that is its own (seconds)."""
     tracks = c.live.tracks("llm_process_start_time_seconds")
     if not tracks:
         return missing(c, "llm_process_start_time_seconds")
-    return number(max(0.0, c.live.end - max(t.values[-1] for t in tracks)))
+    return number(max(0.0, c.live.start - max(t.values[-1] for t in tracks)))
 
 
 def late_ttft_breaches(c: Context) -> Reading:

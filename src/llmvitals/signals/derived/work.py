@@ -40,6 +40,11 @@ def prompt_p95_tokens(c: Context) -> Reading:
     return _edge(c, PROMPT, 0.95)
 
 
+def prompt_p99_tokens(c: Context) -> Reading:
+    """Lower edge of the bucket that holds the 99th percentile: a few long prompts among many short ones show here."""
+    return _edge(c, PROMPT, 0.99)
+
+
 def _edge(c: Context, family: str, q: float, *, upper: bool = False) -> Reading:
     h = c.hist(family)
     if h is None:
