@@ -44,11 +44,15 @@ class Thresholds(Struct, frozen=True):
     gpu_active: Share = 0.60  # sustained activity under this while work waits = under-used (catalogue)
     preemptions_per_minute: AtLeast0 = 5.0  # scale signal (catalogue)
     preemption_spread: Share = 1 / 3  # share of intervals that saw one: sustained, not a burst (fit)
-    preemptions_per_completion: AtLeast0 = 0.1  # (fit)
+    preemptions_per_completion: AtLeast0 = (
+        0.3  # a pool that is merely full throws out one in ten, one that thrashes each (fit)
+    )
     error_ratio: Share = 0.20  # breaker (catalogue)
     draft_acceptance: Share = 0.5  # speculation does not pay below (catalogue)
     vram_margin: Share = 0.05  # framebuffer to be left free beside what the engine reserves (catalogue: 5-10 %)
-    resource_limit: Share = 0.9  # descriptors, ports, connections: near the limit from this share on (catalogue: "near")
+    resource_limit: Share = (
+        0.9  # descriptors, ports, connections: near the limit from this share on (catalogue: "near")
+    )
     harm_p: Between = 0.01  # binomial tail below which definite breaches are no chance (fit)
     stalled_seconds: Seconds = 15.0  # nothing moves while work is there: longer than a step of prefill lasts (fit)
     cold_start_seconds: Seconds = 120.0  # a process younger than this has just started (catalogue)

@@ -271,16 +271,16 @@ def kv_transfer(draw: Draw) -> Pair:
 # -- the process in front ---------------------------------------------------------------------------------------------
 def api_server(draw: Draw) -> Pair:
     """The API process gets too little CPU for the tokens it hands out; its clients wait for their answers and ask again."""
-    good = base(draw, running=(8, 16))
-    good = good.surge(rate=0.0, clients=round(good.running), ramp=3.0, think=draw.between(0.1, 0.5))
-    front = good.setup.front
-    tokens = good.rate * good.output
-    need = (
-        good.rate * (front.request_seconds + good.prompt * front.prompt_token_seconds)
-        + tokens * front.output_token_seconds
+    a = base(draw, running=(8, 16))
+    think = draw.between(0.1, 0.5)
+    good = a.each(
+        lambda s: replace(s, rate=0.0, clients=round(a.running * (0.3 if s.name == "usual" else 0.7)), think=think)
     )
-    need += tokens / good.running * front.step_seconds
-    return Pair(good.part("front", cores=need * draw.by(By((0.85, 0.95), (0.75, 0.85), (0.65, 0.75)))), good)
+    front, rate = good.setup.front, good.rate
+    need = rate * (
+        front.request_seconds + good.prompt * front.prompt_token_seconds + good.output * front.output_token_seconds
+    )
+    return Pair(good.part("front", cores=need * draw.by(By((0.8, 0.9), (0.7, 0.8), (0.6, 0.7)))), good)
 
 
 def grammar(draw: Draw) -> Pair:

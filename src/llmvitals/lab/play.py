@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -245,7 +246,9 @@ def _facts(before: _Count, after: _Count, world: World, start: float, end: float
     """
     slo, faults = SETTINGS.slo, world.setup.faults
     ttft, tpot = slo.ttft_seconds * margin, slo.tpot_seconds * margin
-    calls = late = slow = failed = left = unbounded = loops = 0
+    calls = late = slow = failed = left = loops = 0
+    lengths: list[int] = []
+    without: list[bool] = []
     for answer in world.clients.log:
         due = answer.sent + ttft if answer.first is None else min(answer.sent + ttft, answer.first)
         if not start <= min(due, answer.ended) <= end:
@@ -258,13 +261,16 @@ def _facts(before: _Count, after: _Count, world: World, start: float, end: float
             prompt_enough or answer.ended < answer.sent + ttft
         )
         left += answer.outcome in ("left", "timeout")
-        unbounded += answer.request.max_tokens is None
+        if answer.outcome == "ok":
+            lengths.append(answer.tokens)
+            without.append(answer.request.max_tokens is None)
         loops += world.setup.workload.streams[answer.request.stream].loops
     for call in world.clients.open.values():
-        unbounded += call.request.max_tokens is None
         if start <= call.sent + ttft <= end and (call.first is None or call.first - call.sent > ttft):
             calls += 1
             late += 1
+    usual = statistics.median(lengths) if lengths else 0.0
+    unbounded = sum(no_limit and length > 3 * usual for length, no_limit in zip(lengths, without, strict=True))
     events = sum(t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid)))
     return Facts(
         calls,

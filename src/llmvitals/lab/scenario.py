@@ -37,7 +37,7 @@ class Facts:
     left: int
     preemptions: int
     finished: int
-    unbounded: int  # calls without max_tokens
+    unbounded: int  # answered calls without max_tokens that ran on for more than three times as long as the usual one
     rejected: int  # calls refused at admission
     minutes: float
     down: int  # restarts

@@ -25,7 +25,7 @@ def _wasted(f: Facts) -> bool:
 
 
 def _open_ended(f: Facts) -> bool:
-    return f.unbounded >= 3
+    return f.unbounded >= max(3, 0.02 * f.calls)
 
 
 def _restarted(f: Facts) -> bool:
@@ -54,7 +54,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # -- causes ---------------------------------------------------------------------------------------------------
     Scenario("kv-cache-saturation", F, faults.kv_saturation, ("kv-cache-saturation",)),
     Scenario("preemption-thrash", F, faults.preemption_thrash, ("preemption-thrash",), hazard=_thrash),
-    Scenario("preemption-mode", F, faults.preemption_mode, ("preemption-mode",)),
+    Scenario("preemption-mode", F, faults.preemption_mode, ("preemption-mode",), hazard=_thrash),
     Scenario(
         "vram-headroom", F, faults.vram_headroom, ("vram-headroom",), shown_by=GPU | HOST, hazard=_restarted, lasts=0.9
     ),
@@ -64,7 +64,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario("batch-too-small", F, faults.batch_too_small, ("batch-too-small",)),
     Scenario("batch-too-large", F, faults.batch_too_large, ("batch-too-large",)),
-    Scenario("prefill-decode-interference", F, faults.interference, ("prefill-decode-interference",)),
+    Scenario(
+        "prefill-decode-interference",
+        F,
+        faults.interference,
+        ("prefill-decode-interference",),
+        dialects=("vllm", "sglang"),
+    ),
     Scenario("head-of-line-blocking", F, faults.head_of_line, ("head-of-line-blocking",), shown_by=GATEWAY),
     Scenario("prefill-bound", F, faults.prefill_bound, ("prefill-bound",)),
     Scenario("draft-rejected", F, faults.draft_rejected, ("draft-rejected",), dialects=V1),
@@ -138,7 +144,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("caching-on", L, mimics.caching_on_nothing_shared, mimics="prefix-caching-off"),
     Scenario("in-proportion", L, mimics.in_proportion, mimics="context-imbalance"),
     Scenario("front-not-seats", L, mimics.front_not_seats, mimics="batch-too-small", dialects=V1),
-    Scenario("few-steps-long", L, mimics.few_steps_long, mimics="batch-too-large"),
+    Scenario("few-steps-long", L, mimics.few_steps_long, mimics="batch-too-large", dialects=("vllm", "sglang")),
     Scenario("poor-but-harmless", L, mimics.poor_but_harmless, mimics="draft-rejected", dialects=V1),
     Scenario("seats-not-compute", L, mimics.seats_not_compute, mimics="prefill-bound"),
     Scenario("long-step", L, mimics.long_step, mimics="not-serving"),

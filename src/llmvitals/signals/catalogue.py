@@ -448,14 +448,13 @@ SIGNALS: tuple[Signal, ...] = (
     _x("first_tokens", "First tokens", "", M, Increase(f"{TTFT}_count")),
     _d("dead_tail_pages", "Failed scrapes at the end after good ones", "", M, alive.dead_tail_pages),
     _d("failed_scrape_ratio", "Scrapes that failed", "ratio", M, alive.failed_scrape_ratio),
-    _d(
-        "stalled_seconds", "Time without any movement while work is there", "seconds", M, alive.stalled_seconds
-    ),
+    _d("stalled_seconds", "Time without any movement while work is there", "seconds", M, alive.stalled_seconds),
     _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
     _d("restarts", "Restarts of the process", "", M, alive.restarts),
     _d("oom_restarts", "Restarts for want of memory", "", M, host.oom_restarts),
     _d("planned_restarts", "Restarts by a probe or a rollout", "", M, host.planned_restarts),
     _d("restarts_not_crashed", "Restarts that were no crash", "", M, host.restarts_not_crashed),
+    _d("lost_by_restarts", "Requests inside when the process ended", "", M, alive.lost_by_restarts, LOW),
     _d("processes_behind", "Servers behind this address", "", M, alive.processes_behind, LOW),
     _d("uptime_seconds", "Age of the process as the window began", "seconds", M, alive.uptime_seconds),
     _d("late_ttft_breaches", "Late first tokens in the last third", "", M, alive.late_ttft_breaches, LOW),

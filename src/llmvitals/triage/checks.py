@@ -23,6 +23,9 @@ KV_BOUND = Limit("kv_room_ratio", "<=", 0.0)
 KV_FREE = Limit("kv_room_ratio", ">", 0.0)
 FOR_CAPACITY = Limit("deferred_share_ratio", "<", 0.5)
 
+TREND_Z = 2.33
+"""Mann-Kendall z from which on a rise is no chance: one in a hundred windows without a trend shows as much."""
+
 THRASH: tuple[Limit, ...] = (
     Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
     Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
@@ -267,14 +270,14 @@ CHECKS: tuple[Check, ...] = (
             (
                 Limit("rejected_requests", ">=", 10),
                 Limit("rejection_ratio", ">=", 0.05),
-                Limit("waiting_trend_z", "<", 3),
+                Limit("waiting_trend_z", "<", TREND_Z),
             ),
             # at the gateway: both queues bounded, and what is let in gets its first token in time
             (
                 Limit("refused_calls", ">=", 10),
                 Limit("refused_call_ratio", ">=", 0.05),
-                Limit("waiting_trend_z", "<", 3),
-                Limit("calls_waiting_trend_z", "<", 3),
+                Limit("waiting_trend_z", "<", TREND_Z),
+                Limit("calls_waiting_trend_z", "<", TREND_Z),
                 Limit("call_ttft_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
@@ -328,6 +331,7 @@ CHECKS: tuple[Check, ...] = (
             (Limit("planned_restarts", ">=", 1),),
             (Limit("restarts_not_crashed", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
             (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
+            (Limit("restarts_not_crashed", ">=", 1), Limit("lost_by_restarts", ">=", 1)),
         ),
         confirms=(Limit("planned_restarts", ">=", 1),),
         # while it is away, a gateway refuses and its page does not come
@@ -931,18 +935,18 @@ CHECKS: tuple[Check, ...] = (
         cites=("waiting_last", "wait_ahead_seconds", "calls_wait_ahead_seconds"),
         when=(
             (
-                Limit("waiting_trend_z", ">=", 3),
+                Limit("waiting_trend_z", ">=", TREND_Z),
                 Limit("waiting_growth_sigmas", ">=", 3),
                 Limit("wait_ahead_seconds", ">", "slo.ttft_seconds"),
             ),
             (
-                Limit("waiting_trend_z", ">=", 3),
+                Limit("waiting_trend_z", ">=", TREND_Z),
                 Limit("waiting_growth_sigmas", ">=", 3),
                 Limit("queue_age_seconds", ">", "slo.ttft_seconds"),
             ),
             # the gateway holds the queue back, so the engine looks well
             (
-                Limit("calls_waiting_trend_z", ">=", 3),
+                Limit("calls_waiting_trend_z", ">=", TREND_Z),
                 Limit("calls_waiting_growth_sigmas", ">=", 3),
                 Limit("calls_wait_ahead_seconds", ">", "slo.ttft_seconds"),
             ),

@@ -108,6 +108,16 @@ def restarts(c: Context) -> Reading:
     return number(float(len(c.restarts)))
 
 
+def lost_by_restarts(c: Context) -> Reading:
+    """Requests that were inside on the last page before each restart: their streams were cut. More may have come since."""
+    lost = 0.0
+    for moment in c.restarts:
+        before = [s for s in c.good.snapshots if s.t < moment]
+        if before:
+            lost += sum(v for k, v in before[-1].samples.items() if k.name in INSIDE)
+    return number(lost)
+
+
 def processes_behind(c: Context) -> Reading:
     """Servers that take turns in answering at this address, at least: their start times go back and forth."""
     if not any(c.pages_up):

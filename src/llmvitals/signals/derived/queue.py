@@ -198,7 +198,7 @@ def running_pinned_ratio(c: Context) -> Reading:
     """Of the pages with waiting requests, the share on which running stands at its maximum (at least 3 such pages).
 
     ``max_num_seqs`` is on no page; running pinned at one number with turnover is how the seats show. Seats that were just
-    given up are empty until the next step, so a page within PINNED of the maximum counts.
+    given up are empty until the next step, so a page within PINNED of the maximum counts, or one seat short of four and more.
     """
     if c.running is None or c.waiting is None:
         return missing(c, RUNNING)
@@ -208,7 +208,8 @@ def running_pinned_ratio(c: Context) -> Reading:
         return no_traffic("waiting request")
     if len(busy) < 3:
         return absent(GapKind.TOO_SHORT, f"only {len(busy)} pages with waiting requests", WAITING)
-    full = min(PINNED * top, top - _about_to_run(c, top))
+    just_left = 1.0 if top >= 4 else 0.0
+    full = min(PINNED * top, top - just_left, top - _about_to_run(c, top))
     return number(sum(r >= full for r in busy) / len(busy))
 
 
