@@ -37,8 +37,11 @@ def test_the_document_is_json_with_plain_numbers_at_the_top():
     assert (found["top1"], found["among"], found["wrong_cause"]) == (0.5, 0.75, 0.25)
     assert (found["false_cause"], found["abstained"]) == (0.5, 0.1667)
     assert found["delay_scrapes"] is None  # 1, 3, never, never
+    assert found["delay_scrapes_severe"] is None  # 1, never
+    assert found["intervals"]["delay_scrapes_severe"] == [None, None]
     assert found["counts"] == {
         **{"played": 7, "valid": 6, "invalid": 1, "fault": 3, "compound": 1, "lookalike": 1, "healthy": 1},
+        **{"untold": 0, "by_cause": {"a": 3, "b": 2}, "few": {"a": 3, "b": 2}},
         "top1": {"hits": 2, "n": 4},
         "among": {"hits": 3, "n": 4},
         "wrong_cause": {"hits": 1, "n": 4},
@@ -59,6 +62,15 @@ def test_the_document_is_json_with_plain_numbers_at_the_top():
         (0.9, 1, 1.0),
     ]
     assert "wrong" not in found
+
+
+def test_the_delay_of_severe_ones_stands_beside_that_of_all():
+    plays = [
+        played("a", said=heard("a"), severity=s, delay=d) for s, d in (("severe", 1.0), ("severe", 2.0), ("mild", 9.0))
+    ]
+    found = document(score(plays), seconds=0)
+    assert (found["delay_scrapes"], found["delay_scrapes_severe"]) == (2.0, 1.5)
+    assert document(score([played()]), seconds=0)["delay_scrapes_severe"] is None
 
 
 def test_failures_say_how_to_play_them_again():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,40 @@ def test_a_cause_is_scored_where_it_can_be_seen():
     assert counted(found.whole.false_cause) == (0, 1)
     assert counted(found.by_cause["g"].engine_only) == (0, 0)
     assert found.wrong == ()
+
+
+def test_a_look_alike_counts_where_something_tells_it_from_what_it_mimics():
+    like = {"mimics": "a", "shown_by": ("engine", "host")}
+    found = score(
+        [
+            played(**like, said=heard("b"), alone=heard("a")),
+            played(**like, said=heard("a"), alone=heard("a")),
+            played(mimics="a", said=heard(), alone=heard("a")),
+            played(said=heard(), alone=heard("b")),
+        ]
+    )
+    alone, full = found.by_telemetry[LEVELS[0]].part, found.by_telemetry[FULL].part
+    assert (counted(alone.false_cause), alone.untold) == ((2, 2), 2)
+    assert (
+        (counted(full.false_cause), full.untold)
+        == (counted(found.whole.false_cause), found.whole.untold)
+        == ((1, 4), 0)
+    )
+    assert len(found.wrong) == 1
+
+
+def test_a_look_alike_that_nothing_tells_is_not_wrong_where_no_more_is_looked_at():
+    (one,) = [played(mimics="a", shown_by=("engine", "host"), said=heard("a"))]
+    alone = replace(one, verdicts=one.verdicts[:1])
+    found = score([alone])
+    assert (counted(found.whole.false_cause), found.whole.untold, found.wrong) == ((0, 0), 1, ())
+
+
+def test_causes_with_too_few_valid_plays_are_told_and_compounds_show_both():
+    plays = [*[played("a", said=heard("a"))] * 9, played("a", "b"), *[played("b")] * 8, played("c", valid=False)]
+    found = score(plays)
+    assert found.shows == {"a": 10, "b": 9, "c": 0}
+    assert found.few == {"b": 9, "c": 0}
 
 
 def test_the_delay_is_a_median_over_what_has_a_cause():

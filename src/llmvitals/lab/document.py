@@ -8,8 +8,8 @@ from typing import Any
 
 from llmvitals.lab.calibration import Bin, Calibration
 from llmvitals.lab.result import Played, fullest
-from llmvitals.lab.score import Cause, Level, Part, Score, answer, truth
-from llmvitals.lab.stats import Median, Share
+from llmvitals.lab.score import SEVERITIES, Cause, Level, Part, Score, answer, truth
+from llmvitals.lab.stats import Median, Share, median_of
 
 SHARES: tuple[str, ...] = ("top1", "among", "wrong_cause", "false_cause", "abstained")
 
@@ -19,15 +19,20 @@ def document(score: Score, *, seconds: float, failures: bool = False, **given: o
     whole = _part(score.whole)
     intervals = whole.pop("intervals")
     counted = whole.pop("counts")
+    severe = score.by_severity.get(SEVERITIES[-1])
     found: dict[str, Any] = {
         **given,
-        **{key: value for key, value in whole.items() if key != "n"},
-        "intervals": intervals,
+        **{key: value for key, value in whole.items() if key not in ("n", "untold")},
+        "delay_scrapes_severe": _number(severe.delay.value) if severe else None,
+        "intervals": {**intervals, "delay_scrapes_severe": _median_ends(severe.delay if severe else median_of(()))},
         "counts": {
             "played": score.played,
             "valid": score.whole.n,
             "invalid": len(score.invalid),
             **{str(kind): part.n for kind, part in score.by_kind.items()},
+            "untold": score.whole.untold,
+            "by_cause": score.shows,
+            "few": score.few,
             **counted,
         },
         "by_cause": {cause: _cause(one) for cause, one in score.by_cause.items()},
@@ -79,6 +84,7 @@ def _part(part: Part) -> dict[str, Any]:
             **{name: _ends(share) for name, share in shares.items()},
             "delay_scrapes": _median_ends(part.delay),
         },
+        "untold": part.untold,
         "counts": {name: {"hits": share.hits, "n": share.n} for name, share in shares.items()},
     }
 

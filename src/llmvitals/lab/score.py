@@ -10,7 +10,7 @@ The definitions:
 - *delay*: scrape intervals from onset to the first right verdict; one that never came is longer than any.
 
 At a level of telemetry, the first two are over the causes that it can show. What it cannot show is *blind*: there the right answer
-names no other cause.
+names no other cause. A look-alike that only further telemetry tells from what it mimics is no false cause there, and is left out.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ from llmvitals.lab.stats import Median, Share, median_of
 
 UNDETERMINED = "undetermined"
 SEVERITIES: tuple[str, ...] = ("mild", "clear", "severe")
+FEW = 10
+"""Valid plays of a cause below which its figures say next to nothing: Wilson's interval of 9 of 9 begins at 0.70."""
 K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The figures of some of the scenarios; ``n`` counts all of them that are valid."""
+    """The figures of some of the scenarios; ``n`` counts all of them that are valid.
+
+    ``untold``: look-alikes left out of ``false_cause``, as the telemetry does not tell them from what they mimic.
+    """
 
     n: int
     top1: Share
@@ -40,6 +45,7 @@ class Part:
     false_cause: Share
     abstained: Share
     delay: Median
+    untold: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Everything that is reported. Keys of ``confusion``: what was injected, then what was answered."""
+    """Everything that is reported. Keys of ``confusion``: what was injected, then what was answered.
+
+    ``shows``: by cause, the valid scenarios in which it was injected, alone or with another.
+    """
 
     played: int
     invalid: tuple[Played, ...]
@@ -80,6 +89,12 @@ class Score:
     by_telemetry: Mapping[str, Level]
     confusion: Mapping[str, Mapping[str, int]]
     calibration: Calibration
+    shows: Mapping[str, int]
+
+    @property
+    def few(self) -> dict[str, int]:
+        """The causes that fewer than ``FEW`` valid scenarios show, with how many do."""
+        return {cause: n for cause, n in self.shows.items() if n < FEW}
 
 
 def score(played: Sequence[Played]) -> Score:
@@ -102,6 +117,7 @@ def score(played: Sequence[Played]) -> Score:
         by_telemetry={key: _level(valid, key) for key in sorted(levels, key=lambda key: (len(sources_of(key)), key))},
         confusion=_confusion(valid),
         calibration=calibration(valid),
+        shows=_shows(played),
     )
 
 
@@ -124,11 +140,22 @@ def _is_wrong(one: Played) -> bool:
     heard = fullest(one)
     if one.causes:
         return _shown(one) and heard.leading not in one.causes
-    return is_false(one, heard)
+    return _told(one) and is_false(one, heard)
 
 
 def _shown(one: Played, level: str | None = None) -> bool:
     return one.shown_by <= sources_of(level or top_level(one))
+
+
+def _told(one: Played, level: str | None = None) -> bool:
+    """Whether a cause would be false here: always where nothing is wrong, on a look-alike where something tells it."""
+    return not one.causes and (not one.mimics or _shown(one, level))
+
+
+def _shows(played: Iterable[Played]) -> dict[str, int]:
+    found = Counter({cause: 0 for one in played for cause in one.causes})
+    found.update(cause for one in played if one.valid for cause in one.causes)
+    return dict(sorted(found.items()))
 
 
 def _part(valid: Iterable[Played], level: str | None = None) -> Part:
@@ -140,9 +167,10 @@ def _part(valid: Iterable[Played], level: str | None = None) -> Part:
         top1=Share.of(heard.leading in one.causes for one, heard in faulty),
         among=Share.of(not {heard.leading, *heard.contributing}.isdisjoint(one.causes) for one, heard in faulty),
         wrong_cause=Share.of(bool(heard.leading) and heard.leading not in one.causes for one, heard in faulty),
-        false_cause=Share.of(is_false(one, heard) for one, heard in given if not one.causes),
+        false_cause=Share.of(is_false(one, heard) for one, heard in given if _told(one, level)),
         abstained=Share.of(heard.outcome == UNDETERMINED for _, heard in given),
         delay=median_of(one.delay for one, _ in faulty),
+        untold=sum(not one.causes and not _told(one, level) for one, _ in given),
     )
 
 

@@ -65,9 +65,16 @@ def sheets(score: Score) -> tuple[Sheet, ...]:
         Sheet("Summary", ("measure", "value", "95 % interval", "of", "wanted"), tuple(_summary(score))),
         Sheet(
             "By telemetry",
-            ("telemetry", *_PART_HEAD[:-1], "cannot be shown: undetermined", "cannot be shown: another cause"),
+            (
+                "telemetry",
+                *_PART_HEAD[:-1],
+                "look-alikes left out",
+                "cannot be shown: undetermined",
+                "cannot be shown: another cause",
+            ),
             tuple((key, *_level(level)) for key, level in score.by_telemetry.items()),
-            "Top-1 is over the causes that a level can show; the last two columns over those that it cannot.",
+            "Top-1 is over the causes that a level can show, a false cause over the look-alikes that it can tell from what they "
+            "mimic; the last two columns are over the causes that it cannot show.",
         ),
         Sheet(
             "By cause",
@@ -114,7 +121,12 @@ def _part(part: Part) -> tuple[str, ...]:
 
 
 def _level(level: Level) -> tuple[str, ...]:
-    return (*_part(level.part)[:-1], _both(level.blind_abstained), _both(level.blind_wrong_cause))
+    return (
+        *_part(level.part)[:-1],
+        str(level.part.untold),
+        _both(level.blind_abstained),
+        _both(level.blind_wrong_cause),
+    )
 
 
 def _cause(one: Cause) -> tuple[str, ...]:
