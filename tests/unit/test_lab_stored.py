@@ -16,7 +16,7 @@ from llmvitals.lab.score import answer, score
 from support.recordings import EXPECTED, MENTIONED
 
 CAPTURES = Path(__file__).resolve().parents[1] / "fixtures" / "captures"
-OUTCOMES = {"healthy", "no-traffic", "shedding", "undetermined"}
+OUTCOMES = {"healthy", "no-traffic", "undetermined"}  # shedding stands for the cause of its runbook
 
 
 @pytest.fixture
@@ -49,6 +49,14 @@ def test_a_recording_says_its_own_truth(copy):
     assert found.verdicts[0][0] == "engine"
     assert found.engine == "vllm"
     assert found.interval == 6.0  # every second page of a recording with one each 3 s
+
+
+def test_a_server_that_refuses_load_is_named_by_the_cause_that_shedding_stands_for():
+    (one,) = stored.recordings([CAPTURES / "admission-503"])
+    found = stored.play(one)
+    assert found.causes == ("overloaded-and-shedding",)
+    assert (found.verdicts[0][1].outcome, found.verdicts[0][1].leading) == ("shedding", "overloaded-and-shedding")
+    assert found.delay is not None
 
 
 def test_a_look_alike_and_a_wrong_truth_are_told_apart_from_a_right_one(copy):

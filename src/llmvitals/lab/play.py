@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from llmvitals.lab.base import WARM, Base
 from llmvitals.lab.draw import Draw
-from llmvitals.lab.result import LEVELS, Heard, Kind, Played, level_of, sources_of
+from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, sources_of
 from llmvitals.lab.scenario import Facts, Pair, Scenario
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
 from llmvitals.schema import Origin, origin_of
@@ -24,7 +24,6 @@ from llmvitals.simulator.live import Live
 from llmvitals.simulator.world import World
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, RawPage
-from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
 
 ORIGIN = 1_800_000_000.0
@@ -108,7 +107,7 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
     shown, why = showing(job)
     row = shown.row
     levels = LEVELS if telemetry is None else (level_of(telemetry),)
-    verdicts = tuple((level, _heard(diagnose(shown.window(shown.last, level), SETTINGS))) for level in levels)
+    verdicts = tuple((level, heard(diagnose(shown.window(shown.last, level), SETTINGS))) for level in levels)
     return Played(
         scenario=row.name,
         kind=row.kind,
@@ -128,16 +127,6 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
 
 SETTINGS = Settings()
 """The triage as it comes: nobody tunes thresholds for the lab."""
-
-
-def _heard(verdict: Verdict) -> Heard:
-    leading = verdict.leading
-    contributing = tuple(f.cause for f in verdict.contributing)
-    if leading is not None:
-        return Heard(str(verdict.outcome), leading.cause, leading.confidence, contributing)
-    if verdict.outcome is Outcome.SHEDDING:
-        return Heard(str(verdict.outcome), "overloaded-and-shedding", 0.9, contributing)
-    return Heard(str(verdict.outcome), "", 0.0, contributing)
 
 
 class Run:
@@ -211,14 +200,14 @@ class Run:
                 yield snapshot.t - ORIGIN
 
 
-def _right(row: Scenario, heard: Heard) -> bool:
-    return heard.leading in row.causes
+def _right(row: Scenario, said: Heard) -> bool:
+    return said.leading in row.causes
 
 
 def _delay(row: Scenario, run: Run, level: str) -> float | None:
     """Scrape intervals from the onset to the first verdict that names an injected cause."""
     for moment in run.moments():
-        if _right(row, _heard(diagnose(run.window(moment, level), SETTINGS))):
+        if _right(row, heard(diagnose(run.window(moment, level), SETTINGS))):
             return (moment - run.onset) / run.base.times.interval
     return None
 

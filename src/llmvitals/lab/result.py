@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmvitals.schema import Origin
+from llmvitals.triage.verdict import Outcome, Verdict
 
 TELEMETRY: tuple[str, ...] = tuple(str(o) for o in (Origin.ENGINE, Origin.GPU, Origin.HOST, Origin.GATEWAY))
 """Sources of telemetry, in the order in which they add up to levels."""
@@ -61,6 +62,22 @@ class Played:
     delay: float | None
     valid: bool
     why: str = ""
+
+
+SHEDDING = "overloaded-and-shedding"
+"""The cause that an outcome of its own stands for: load is refused, and the rest is served."""
+SURE = 0.9
+"""What a triage stands for with which it calls a server shedding: it states no confidence of its own there."""
+
+
+def heard(verdict: Verdict) -> Heard:
+    """What a triage said, as the score counts it."""
+    contributing = tuple(found.cause for found in verdict.contributing)
+    if verdict.leading is not None:
+        return Heard(str(verdict.outcome), verdict.leading.cause, verdict.leading.confidence, contributing)
+    if verdict.outcome is Outcome.SHEDDING:
+        return Heard(str(verdict.outcome), SHEDDING, SURE, contributing)
+    return Heard(str(verdict.outcome), "", 0.0, contributing)
 
 
 def level_of(sources: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from llmvitals.errors import CaptureError
 from llmvitals.lab.parallel import LabError
-from llmvitals.lab.result import TELEMETRY, Heard, Kind, Played, level_of
+from llmvitals.lab.result import SHEDDING, TELEMETRY, Kind, Played, heard, level_of
 from llmvitals.schema import origin_of
 from llmvitals.series import Snapshot, Window
 from llmvitals.settings import Settings
@@ -27,7 +27,7 @@ from llmvitals.sources.assemble import is_gpu_only
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.report import worst
-from llmvitals.triage.verdict import Verdict
+from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ def play(recording: Recording, telemetry: tuple[str, ...] | None = None) -> Play
         interval=_interval(windows[0]),
         seed=recording.seed,
         shown_by=frozenset(truth.shown_by),
-        verdicts=((_level(snapshots), _heard(_judged(windows))),),
+        verdicts=((_level(snapshots), heard(_judged(windows))),),
         delay=_delay(windows, truth) if truth.causes else None,
         valid=True,
     )
@@ -128,7 +128,8 @@ def _truth(folder: Path, given: Mapping[str, Truth]) -> Truth:
     elif own.is_file():
         truth = _decoded(own, Truth)
     elif about.is_file() and (label := _decoded(about, _About).expected) is not None:
-        truth = Truth(causes=(label.leading,) if label.leading else ())
+        cause = SHEDDING if label.verdict == Outcome.SHEDDING else label.leading
+        truth = Truth(causes=(cause,) if cause else ())
     else:
         raise LabError("does not say what it is", place=str(folder), remedy=_REMEDY)
     for cause in (*truth.causes, *filter(None, [truth.mimics])):
@@ -157,16 +158,6 @@ def _judged(windows: Sequence[Window]) -> Verdict:
     return worst([diagnose(window, Settings()) for window in windows])[0]
 
 
-def _heard(verdict: Verdict) -> Heard:
-    leading = verdict.leading
-    return Heard(
-        str(verdict.outcome),
-        leading.cause if leading else "",
-        leading.confidence if leading else 0.0,
-        tuple(found.cause for found in verdict.contributing),
-    )
-
-
 def _level(snapshots: Sequence[Snapshot]) -> str:
     return level_of({str(origin_of(key.name)) for snapshot in snapshots for key in snapshot.samples})
 
@@ -186,6 +177,6 @@ def _delay(windows: Sequence[Window], truth: Truth) -> float | None:
     for count, t in enumerate(after, start=1):
         seen = [Window.of(s for s in window.snapshots if s.t <= t) for window in windows]
         verdict = _judged([window for window in seen if window.snapshots])
-        if verdict.leading is not None and verdict.leading.cause in truth.causes:
+        if heard(verdict).leading in truth.causes:
             return float(count)
     return None
