@@ -3,8 +3,9 @@
     python tools/store_scenarios.py [--rounds 6] [--jobs 2] [--seed 1] [--recordings ../shared/captures]
 
 Plays the lab's scenarios, looks at them at several moments and with each level of telemetry, and keeps as few of these
-windows as tell every wrong limit apart; then, for what no play tells, windows of recordings and made ones. Writes
-``tests/fixtures/lab/scenarios.json.gz`` and says which limits nothing pins.
+windows as tell every wrong limit apart; then, for what no play tells, windows of recordings and made ones, at last made
+ones with more or less of one thing. Writes ``tests/fixtures/lab/scenarios.json.gz``, and says which limits no play pins, and
+which nothing does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 from llmvitals.lab.play import Job  # noqa: E402
 from llmvitals.lab.scenarios import SCENARIOS  # noqa: E402
 from llmvitals.series import Window  # noqa: E402
-from support import lab, stored  # noqa: E402 - the path comes first
+from support import lab, nudged, stored  # noqa: E402 - the path comes first
 from support.mutants import Judged, mutants  # noqa: E402
 
 ENOUGH = 3
@@ -53,6 +54,14 @@ def of_job(job: Job, wanted: frozenset[int]) -> Kills:
 def of_others(source: str, wanted: frozenset[int]) -> Kills:
     """What a recording, or all made windows (no source), tell apart."""
     return kills(lab.recorded(Path(source)) if source else lab.made(), wanted)
+
+
+def of_nudged(numbers: tuple[int, ...]) -> dict[int, stored.Stored]:
+    """Made windows with more or less of one thing, for each of these wrong limits that one tells apart."""
+    table = mutants()
+    bases = [nudged.Base(name, window, Judged(stored.look(window))) for name, window in lab.made()]
+    found = {i: nudged.told_apart(table[i], bases) for i in numbers}
+    return {i: one for i, one in found.items() if one is not None}
 
 
 def jobs(seed: int, number: int) -> Iterator[Job]:
@@ -129,6 +138,9 @@ def main() -> int:
         left_over = frozenset(range(len(table))) - {i for told in plays.values() for i in told}
         for told in pool.map(of_others, others, [left_over] * len(others)):
             rest |= told
+        by_hand = sorted(left_over - {i for told in rest.values() for i in told})
+        parts = [tuple(by_hand[at :: given.jobs]) for at in range(given.jobs)]
+        nudges = {i: one for found in pool.map(of_nudged, parts) for i, one in found.items()}
 
     pinned: set[int] = set()
     names = fewest(plays, pinned) + fewest(rest, pinned)
@@ -136,8 +148,15 @@ def main() -> int:
     for name, window in again(names, every, others):
         seen = stored.look(window)
         kept.append(stored.Stored(name, seen, Judged(seen).key))
+    for i in sorted(nudges.keys() - pinned):
+        if i not in pinned:
+            kept.append(nudges[i])
+            judged = Judged(nudges[i].seen)
+            pinned |= {j for j in nudges if judged.changes(table[j])}
     size = stored.write(kept)
     say(f"{len(kept)} situations, {size / 1024:.0f} KiB; {len(pinned)} of {len(table)} wrong limits are told apart")
+    for i in sorted(left_over & pinned):
+        say(f"  no play pins {table[i].name}")
     for i in sorted(set(range(len(table))) - pinned):
         say(f"  nothing pins {table[i].name}")
     return 0 if len(pinned) == len(table) else 1

@@ -1,4 +1,7 @@
-"""A family that is taken away never makes another cause lead: the verdict says less, not something else."""
+"""A family that is taken away never makes another cause lead: the verdict says less, not something else.
+
+Where a whole source is not there, what only it shows cannot be told; what the cause brings about may lead then.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import pytest
 from llmvitals.lab.play import SETTINGS, Job
 from llmvitals.lab.scenario import Scenario
 from llmvitals.lab.scenarios import SCENARIOS
+from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.verdict import Verdict
 from llmvitals.triage.walk import diagnose
-from support.lab import ALONE, FULL, graded, less, names_of, watched
+from support.lab import ALONE, EVERYTHING, FULL, graded, less, names_of, watched
 
 SEED = 3
 
@@ -25,6 +29,12 @@ def leading(verdict: Verdict) -> str:
     return verdict.leading.cause if verdict.leading is not None else ""
 
 
+def brought_about(row: Scenario) -> set[str]:
+    """What the injected causes explain, by the table."""
+    checks = [BY_CAUSE[cause] for cause in row.causes]
+    return {cause for c in checks for cause in (*c.explains, *(c.proof.explains if c.proof else ()))}
+
+
 def wrong(row: Scenario, severity: str, level: str) -> Iterator[str]:
     """What leads wrongly once something is missing: neither what was injected nor what led before."""
     run = watched(Job(row.name, SEED, 0, severity))
@@ -32,7 +42,8 @@ def wrong(row: Scenario, severity: str, level: str) -> Iterator[str]:
     before = leading(diagnose(window, SETTINGS))
     for what, names in names_of(window).items():
         after = leading(diagnose(less(window, names), SETTINGS))
-        if after and after not in {before, *row.causes}:
+        symptoms = brought_about(row) if what.startswith(EVERYTHING) else set()
+        if after and after not in {before, *row.causes, *symptoms}:
             yield f"{row.name} {severity} {run.dialect} {level}: without {what}, {after} leads, not {before or 'nothing'}"
 
 

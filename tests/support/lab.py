@@ -24,6 +24,7 @@ from llmvitals.sources.capture import read_capture
 from llmvitals.triage import walk
 from support.recordings import cuts
 from support.situations import SITUATIONS, WELL
+from support.situations_bounds import BOUNDS
 
 ALONE, FULL = LEVELS[0], LEVELS[-1]
 
@@ -58,8 +59,9 @@ def made() -> Iterator[tuple[str, Window]]:
         for kind, table in (("shown", situation.shown), ("alike", situation.alike)):
             for name, window in table.items():
                 yield f"made: {situation.cause}, {kind}: {name}", window()
-    for name, window in WELL.items():
-        yield f"made: well: {name}", window()
+    for kind, others in (("well", WELL), ("near a bound", BOUNDS)):
+        for name, window in others.items():
+            yield f"made: {kind}: {name}", window()
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, Window]]:
@@ -84,14 +86,20 @@ def graded(kind: Kind) -> bool:
 
 
 # -- the same window told otherwise ------------------------------------------------------------------------------------
+EVERYTHING = "everything of the "
+OF_THE_READER = frozenset({"llm_family_gap", "llm_target_info", "llm_target_gauge_age_seconds"})
+"""What whoever reads a page says of it: no input that could be missing."""
+
+
 def names_of(window: Window) -> dict[str, frozenset[str]]:
     """What can be missing from a window: the exposed names of every family, and of all that one source shows."""
     found: dict[str, set[str]] = {}
     for name in window.names():
         family, origin = family_of(name), origin_of(name)
-        found.setdefault(family.name if family else name, set()).add(name)
+        if name not in OF_THE_READER:
+            found.setdefault(family.name if family else name, set()).add(name)
         if origin in (Origin.GPU, Origin.HOST, Origin.GATEWAY):
-            found.setdefault(f"all of {origin}", set()).add(name)
+            found.setdefault(f"{EVERYTHING}{origin}", set()).add(name)
     return {what: frozenset(names) for what, names in sorted(found.items())}
 
 

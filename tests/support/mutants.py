@@ -37,6 +37,7 @@ WHOLE: frozenset[str] = frozenset(
         "restarts",
         "restarts_not_crashed",
         "running_max",
+        "spare_seats",
         "waiting_last",
     }
 )
