@@ -11,10 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from llmvitals import cli
-from llmvitals.lab.report import BEGIN, END
+from llmvitals.lab.case_file import load
+from llmvitals.lab.cases import Grade, cases_table, score_cases
+from llmvitals.lab.report import CASES, SCORE, marks
 from support import played as lab
 
 CAPTURES = Path(__file__).resolve().parents[1] / "fixtures" / "captures"
+BEGIN, END = marks(SCORE)
+BLANK = "\n".join(["# by hand", *marks(SCORE), "more by hand", *marks(CASES), "the end", ""])
 RIGHT = sum(job.seed % 3 > 0 for job in lab.plan(1))
 
 
@@ -87,6 +91,8 @@ def test_people_get_tables_and_failures_on_demand():
         (("--size", 0), "size"),
         (("--size", 0.01), "No scenario"),
         (("--truth", "t.json"), "belongs to RECORDINGs"),
+        (("--cases", "--causes", "prefill-bound"), "leave out"),
+        (("--cases", CAPTURES), "leave out"),
         ((CAPTURES, "--causes", "prefill-bound"), "leave them out"),
     ],
 )
@@ -107,12 +113,14 @@ def test_a_job_that_raises_is_one_line(monkeypatch, capsys):
 
 def test_a_report_renews_its_part_of_a_page_and_the_curve(tmp_path):
     page = tmp_path / "accuracy.md"
-    page.write_text(f"# by hand\n{BEGIN}\n{END}\nmore by hand\n")
+    page.write_text(BLANK)
     ran = run("--seed", 3, "--jobs", 1, "--report", page)
     assert ran.exit_code == 0
     text = page.read_text()
     assert text.startswith(f"# by hand\n{BEGIN}\n`llmvitals score --seed 3`: 40 scenarios played, 40 counted.")
-    assert text.endswith(f"{END}\nmore by hand\n")
+    assert f"{END}\nmore by hand\n{marks(CASES)[0]}\n" in text
+    assert text.endswith(f"{marks(CASES)[1]}\nthe end\n")
+    assert cases_table() in text
     assert (tmp_path / "img" / "calibration.svg").read_text().startswith("<svg")
     before = page.read_bytes()
     run("--seed", 3, "--jobs", 1, "--report", page)
@@ -121,6 +129,38 @@ def test_a_report_renews_its_part_of_a_page_and_the_curve(tmp_path):
 
 def test_a_page_that_is_not_there_is_named(tmp_path):
     assert "cannot be renewed" in str(run("--jobs", 1, "--report", tmp_path / "none.md").exception)
+
+
+def test_the_public_cases_are_counted_beside_the_score(monkeypatch):
+    counts = score_cases().counts
+    wanted = {
+        "right": counts[Grade.RIGHT],
+        "abstained_rightly": counts[Grade.ABSTAINED],
+        "abstained_though_known": counts[Grade.SILENT],
+        "wrong": counts[Grade.WRONG],
+    }
+    assert json.loads(run("--json", "--jobs", 1).stdout)["cases"] == wanted
+    found = json.loads(run("--cases", "--json").stdout)
+    assert found["cases"] == wanted
+    assert sum(wanted.values()) == found["incidents"]
+    assert {one["id"] for one in found["reports"]} == {case.id for case in load()}
+    assert "cases" not in json.loads(run(CAPTURES / "healthy", "--jobs", 1, "--json").stdout)
+
+
+def test_the_cases_alone_are_listed_and_renew_their_part_only(tmp_path, made_up):
+    page = tmp_path / "accuracy.md"
+    page.write_text(BLANK)
+    ran = run("--cases", "--report", page)
+    assert all(case.id in ran.stdout for case in load())
+    assert page.read_text() == BLANK.replace(f"{marks(CASES)[0]}\n", f"{marks(CASES)[0]}\n{cases_table()}")
+    assert not (tmp_path / "img").exists()
+    assert made_up == []
+
+
+def test_causes_with_too_few_plays_are_told():
+    assert run("--jobs", 1).stderr == ""
+    said = run("--jobs", 1, "--size", 0.25).stderr
+    assert said == "fewer than 10 valid plays: a (5), b (5); --size plays more\n"
 
 
 def test_recordings_are_scored_by_the_same_command():

@@ -12,7 +12,7 @@ from llmvitals.errors import SettingsError
 from llmvitals.lab.calibration import Bin
 from llmvitals.lab.curve import curve
 from llmvitals.lab.document import document
-from llmvitals.lab.report import BEGIN, END, markdown, renewed
+from llmvitals.lab.report import CASES, SCORE, markdown, marks, renewed
 from llmvitals.lab.score import score
 from llmvitals.lab.sheets import sheets
 from llmvitals.lab.stats import Share
@@ -105,9 +105,12 @@ def test_tables_leave_out_what_nobody_asked():
     assert [sheet.title for sheet in sheets(score([played()]))].count("Calibration") == 0
 
 
+BEGIN, END = marks(SCORE)
+
+
 def test_the_page_keeps_what_is_written_by_hand():
     text = renewed(f"# x\n{BEGIN}\nold\n{END}\nafter\n", markdown(FOUND, "llmvitals score"), place="p.md")
-    assert text.startswith(f"# x\n{BEGIN}\n`llmvitals score`: 7 scenarios played, 6 counted.\n")
+    assert text.startswith(f"# x\n{BEGIN}\n`llmvitals score`: 7 scenarios played, 6 counted. Causes that fewer than 10")
     assert text.endswith(f"{END}\nafter\n")
     assert "\nold\n" not in text
     assert "| top-1 cause | 0.500 | 0.150-0.850 | 4 | at least 0.95 |" in text
@@ -117,8 +120,14 @@ def test_the_page_keeps_what_is_written_by_hand():
     assert renewed(text, markdown(FOUND, "llmvitals score"), place="p.md") == text
 
 
+def test_each_part_of_the_page_has_its_own_marks():
+    begin, end = marks(CASES)
+    text = f"{BEGIN}\nold\n{END}\n## Cases\n{begin}\nold\n{end}\n"
+    assert renewed(text, "new\n", place="p.md", part=CASES) == f"{BEGIN}\nold\n{END}\n## Cases\n{begin}\nnew\n{end}\n"
+
+
 def test_a_page_without_marks_is_named():
-    with pytest.raises(SettingsError, match=r"p\.md: lacks the marks of the score"):
+    with pytest.raises(SettingsError, match=r"p\.md: lacks the marks of the part 'score'"):
         renewed("# x\n", "block", place="p.md")
 
 

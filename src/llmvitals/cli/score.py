@@ -6,7 +6,7 @@ import difflib
 import json
 import shlex
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from rich.text import Text
 from llmvitals.cli.screen import progress, show
 from llmvitals.errors import SettingsError
 from llmvitals.lab import report, stored
+from llmvitals.lab.cases import CaseScore, cases_table, score_cases
 from llmvitals.lab.curve import curve
-from llmvitals.lab.document import document, invalid, wrong
+from llmvitals.lab.document import case_document, cases, document, invalid, wrong
 from llmvitals.lab.parallel import play_all
 from llmvitals.lab.result import TELEMETRY, Played
-from llmvitals.lab.score import Score, score
-from llmvitals.lab.sheets import Sheet, sheets
+from llmvitals.lab.score import FEW, Score, score
+from llmvitals.lab.sheets import Sheet, case_sheets, sheets
 from llmvitals.triage.checks import BY_CAUSE
 
 SEED = 1
@@ -68,9 +69,13 @@ def _several(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
 @click.option(
     "--truth", type=click.Path(path_type=Path), help="JSON file with the truth of each RECORDING by its name."
 )
+@click.option("--cases", "cases_only", is_flag=True, help="Only judge the public cases that travel with llmvitals.")
 @click.option("--failures", is_flag=True, help="List every wrong one, and those that do not count.")
 @click.option(
-    "--report", "page", type=click.Path(path_type=Path), help="Renew the score on this page (docs/accuracy.md)."
+    "--report",
+    "page",
+    type=click.Path(path_type=Path),
+    help="Renew the score and the cases on this page (docs/accuracy.md).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
 def command(
@@ -82,6 +87,7 @@ def command(
     size: float,
     jobs: int | None,
     truth: Path | None,
+    cases_only: bool,
     failures: bool,
     page: Path | None,
     as_json: bool,
@@ -92,6 +98,12 @@ def command(
     or a folder of them, with a truth.json; docs/accuracy.md says what counts as right.
     """
     started = time.monotonic()
+    if cases_only:
+        if recordings or wanted or sources or truth is not None:
+            raise click.UsageError("--cases plays nothing: leave out RECORDINGs, --causes, --telemetry and --truth.")
+        _cases(score_cases(), page, started, as_json=as_json)
+        return
+    public: CaseScore | None = None
     if recordings:
         if wanted or sources:
             raise click.UsageError(
@@ -104,16 +116,21 @@ def command(
             raise click.UsageError("--truth belongs to RECORDINGs.")
         given = {"seed": seed, "size": size, "causes": wanted, "telemetry": sources}
         played = _simulated(seed, wanted, sources, size, jobs, quiet=as_json)
+        public = score_cases()
     found = score(played)
     if page is not None:
-        _renew(page, found, given)
-        click.echo(f"renewed: {page}", err=True)
+        parts = {report.SCORE: report.markdown(found, _said(given))}
+        parts |= {report.CASES: cases_table(public)} if public else {}
+        _renew(page, parts, curve(found.calibration.bins))
     if as_json:
-        seconds = time.monotonic() - started
-        click.echo(json.dumps(document(found, seconds=seconds, failures=failures, **given), indent=2))
+        told = document(found, seconds=time.monotonic() - started, failures=failures, **given)
+        click.echo(json.dumps(told | ({"cases": cases(public)} if public else {}), indent=2))
         return
-    for sheet in sheets(found):
+    for sheet in (*sheets(found), *(case_sheets(public)[:1] if public else ())):
         _show(sheet)
+    if found.few and not recordings:
+        few = ", ".join(f"{cause} ({n})" for cause, n in found.few.items())
+        click.echo(f"fewer than {FEW} valid plays: {few}; --size plays more", err=True)
     if failures:
         for sheet in _failures(found):
             _show(sheet)
@@ -143,14 +160,28 @@ def _recorded(folders: Sequence[Path], truth: Path | None, jobs: int | None, *, 
         return play_all(found, stored.play, processes=jobs, on_played=lambda one: advance(one.scenario))
 
 
-def _renew(page: Path, found: Score, given: dict[str, Any]) -> None:
-    """Write the generated block of a page and the curve beside it."""
+def _cases(public: CaseScore, page: Path | None, started: float, *, as_json: bool) -> None:
+    if page is not None:
+        _renew(page, {report.CASES: cases_table(public)})
+    if as_json:
+        click.echo(json.dumps(case_document(public, seconds=time.monotonic() - started), indent=2))
+        return
+    for sheet in case_sheets(public):
+        _show(sheet)
+
+
+def _renew(page: Path, parts: Mapping[str, str], drawn: str = "") -> None:
+    """Write the generated parts of a page, and the curve beside it."""
     picture = page.parent / report.CURVE
     try:
-        text = report.renewed(page.read_text(encoding="utf-8"), report.markdown(found, _said(given)), place=str(page))
+        text = page.read_text(encoding="utf-8")
+        for part, block in parts.items():
+            text = report.renewed(text, block, place=str(page), part=part)
         page.write_text(text, encoding="utf-8")
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_text(curve(found.calibration.bins), encoding="utf-8")
+        if drawn:
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            picture.write_text(drawn, encoding="utf-8")
+        click.echo(f"renewed: {page}", err=True)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot be renewed ({error})", place=str(page), remedy="Check the page.") from None
 

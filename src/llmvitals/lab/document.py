@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmvitals.lab.calibration import Bin, Calibration
+from llmvitals.lab.cases import CaseScore, Grade
 from llmvitals.lab.result import Played, fullest
 from llmvitals.lab.score import SEVERITIES, Cause, Level, Part, Score, answer, truth
 from llmvitals.lab.stats import Median, Share, median_of
 
+GRADES: dict[Grade, str] = {
+    Grade.RIGHT: "right",
+    Grade.ABSTAINED: "abstained_rightly",
+    Grade.SILENT: "abstained_though_known",
+    Grade.WRONG: "wrong",
+}
 SHARES: tuple[str, ...] = ("top1", "among", "wrong_cause", "false_cause", "abstained")
 
 
@@ -48,6 +55,34 @@ def document(score: Score, *, seconds: float, failures: bool = False, **given: o
     if failures:
         found |= {"wrong": [wrong(one) for one in score.wrong], "invalid": invalid(score.invalid)}
     return found
+
+
+def cases(score: CaseScore) -> dict[str, int]:
+    """Incidents of the public cases by grade."""
+    return {name: score.counts[grade] for grade, name in GRADES.items()}
+
+
+def case_document(score: CaseScore, *, seconds: float) -> dict[str, Any]:
+    """The public cases: how many of each grade, and each report with its verdict."""
+    return {
+        "cases": cases(score),
+        "incidents": score.incidents,
+        "reports": [
+            {
+                "id": one.case.id,
+                "source": one.case.source,
+                "engine": one.case.engine.kind,
+                "cause": one.case.cause,
+                "leading": one.leading,
+                "grade": GRADES[one.grade],
+                "conditions": {"met": one.met, "against": one.against, "unstated": one.unstated},
+                "missing": list(one.case.missing),
+            }
+            for one in score.judged
+        ],
+        "left_out": [{"source": one.source, "why": one.why} for one in score.left_out],
+        "seconds": round(seconds, 1),
+    }
 
 
 def wrong(one: Played) -> dict[str, Any]:

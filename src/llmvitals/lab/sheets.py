@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmvitals.lab.calibration import ENOUGH
+from llmvitals.lab.cases import CaseScore
 from llmvitals.lab.result import LEVELS
 from llmvitals.lab.score import SEVERITIES, Cause, Level, Part, Score
 from llmvitals.lab.stats import Median, Share
@@ -101,6 +102,17 @@ def sheets(score: Score) -> tuple[Sheet, ...]:
         Sheet("Not counted", ("why", "scenarios"), tuple(_not_counted(score))),
     )
     return tuple(sheet for sheet in found if sheet.rows)
+
+
+def case_sheets(score: CaseScore) -> tuple[Sheet, ...]:
+    """The public cases: incidents by grade, then every report with what leads."""
+    rows = tuple((j.case.id, j.case.engine.kind, j.case.cause, j.leading, str(j.grade)) for j in score.judged)
+    return (
+        Sheet(
+            "Public cases", ("grade", "incidents"), tuple((str(g), str(n)) for g, n in reversed(score.counts.items()))
+        ),
+        Sheet("By report", ("report", "engine", "established cause", "leads", "grade"), rows),
+    )
 
 
 def _summary(score: Score) -> Iterable[tuple[str, ...]]:
