@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played
 
@@ -84,6 +86,18 @@ def play_and_fail(task: Task, telemetry: tuple[str, ...] | None) -> Played:
 def play_and_die(task: Task, telemetry: tuple[str, ...] | None) -> Played:
     """Ends its process, as the kernel does when memory runs out."""
     os._exit(9)
+
+
+FIRST = "LLMVITALS_TEST_FIRST"
+
+
+def play_for_an_hour_but_one(task: Task, telemetry: tuple[str, ...] | None) -> Played:
+    """Plays whichever job comes first at once, and the others for an hour."""
+    try:
+        Path(os.environ[FIRST]).touch(exist_ok=False)
+    except FileExistsError:
+        time.sleep(3600)
+    return play(task, telemetry)
 
 
 def play_in(task: Task, telemetry: tuple[str, ...] | None) -> Played:

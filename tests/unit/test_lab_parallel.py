@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 
 import pytest
@@ -42,6 +43,19 @@ def test_a_job_that_raises_ends_the_run_and_is_named(processes):
 def test_a_process_that_dies_ends_the_run_with_advice():
     with pytest.raises(LabError, match=r"ended from outside.*--jobs"):
         play_all(JOBS, lab.play_and_die, processes=2)
+
+
+def test_an_interrupt_ends_the_processes_without_playing_their_jobs_out(tmp_path, monkeypatch):
+    """Also where it reached the parent alone, as from ``kill``; the jobs would last for an hour."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv(lab.FIRST, str(tmp_path / "first"))
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt):
+        play_all(JOBS[:2], lab.play_for_an_hour_but_one, processes=2, on_played=interrupted)
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_no_jobs_need_no_process():

@@ -69,6 +69,7 @@ def play_all(
     size = max(1, min(MOST_IN_A_CHUNK, len(jobs) // (several * CHUNKS_PER_PROCESS)))
     chunks = [jobs[at : at + size] for at in range(0, len(jobs), size)]
     # spawned, not forked: a fork copies the threads' locks (progress bar) and differs between platforms
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(several, multiprocessing.get_context("spawn"), initializer=_end_at_once)
     try:
         waiting = {pool.submit(_chunk, play, chunk, telemetry): at for at, chunk in enumerate(chunks)}
@@ -81,6 +82,10 @@ def play_all(
             place="llmvitals score",
             remedy="It may have been short of memory; use fewer processes (--jobs).",
         ) from None
+    except KeyboardInterrupt:  # it may have reached this process alone
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     return tuple(one for at in range(len(chunks)) for one in played[at])
