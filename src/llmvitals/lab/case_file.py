@@ -132,6 +132,10 @@ class LeftOut(Struct, frozen=True):
     why: str
 
 
+class _Reports(Struct, frozen=True):
+    reports: tuple[LeftOut, ...]
+
+
 def load(folder: Path = FOLDER) -> tuple[Case, ...]:
     """Every case, in order of its id. Raises ``SettingsError`` for a file that is none, :class:`CaseError` for a wrong name."""
     found = []
@@ -146,4 +150,4 @@ def load(folder: Path = FOLDER) -> tuple[Case, ...]:
 def left_out(folder: Path = FOLDER) -> tuple[LeftOut, ...]:
     """Every report that is listed without being judged. Raises ``SettingsError`` for a file that is none."""
     path = folder / LEFT_OUT
-    return convert(read_yaml(path), tuple[LeftOut, ...], place=str(path), page=_PAGE)
+    return convert({"reports": read_yaml(path)}, _Reports, place=str(path), page=_PAGE).reports

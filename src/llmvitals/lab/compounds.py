@@ -80,7 +80,7 @@ ROWS: tuple[Scenario, ...] = (
         Kind.COMPOUND,
         thrash_and_ghosts,
         ("preemption-thrash", "ghost-compute"),
-        hazard=lambda f: f.preemptions > 5 * f.minutes,
+        hazard=lambda f: f.preemptions > max(5 * f.minutes, f.finished / 4),
     ),
     Scenario(
         "heat+seats",

@@ -280,7 +280,7 @@ def api_server(draw: Draw) -> Pair:
     need = rate * (
         front.request_seconds + good.prompt * front.prompt_token_seconds + good.output * front.output_token_seconds
     )
-    return Pair(good.part("front", cores=need * draw.by(By((0.8, 0.9), (0.7, 0.8), (0.6, 0.7)))), good)
+    return Pair(good.part("front", cores=need * draw.by(By((0.66, 0.74), (0.6, 0.66), (0.52, 0.6)))), good)
 
 
 def grammar(draw: Draw) -> Pair:

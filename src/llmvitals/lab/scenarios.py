@@ -17,7 +17,7 @@ GATEWAY = frozenset({"engine", "gateway"})
 
 
 def _thrash(f: Facts) -> bool:
-    return f.preemptions > 5 * f.minutes
+    return f.preemptions > max(5 * f.minutes, f.finished / 4)
 
 
 def _wasted(f: Facts) -> bool:

@@ -177,7 +177,7 @@ CHECKS: tuple[Check, ...] = (
             "prefill-decode-interference",
             "retry-storm",
         ),
-        confidence=0.9,
+        confidence=0.98,
         hazard=True,
         even_idle=True,
         at_once=True,
@@ -229,7 +229,7 @@ CHECKS: tuple[Check, ...] = (
             "prefix-caching-off",
             "retry-storm",
         ),
-        confidence=0.85,
+        confidence=0.98,
         hazard=True,
         even_idle=True,
         at_once=True,
@@ -254,7 +254,7 @@ CHECKS: tuple[Check, ...] = (
         confirms=(Limit("oom_restarts", ">=", 1),),
         cites=("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts"),
         explains=("not-serving", "rollout-and-probes", "cold-start", "telemetry-broken"),
-        confidence=0.85,
+        confidence=0.97,
         note="A scrape misses short peaks of memory: the number is a first step.",
         hazard=True,
         even_idle=True,
@@ -283,7 +283,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         leads=False,
         outcome=Outcome.SHEDDING,
-        confidence=0.9,
+        confidence=0.97,
         hazard=True,
     ),
     # -- 7 first in rank: what passes by itself ---------------------------------------------------------------------
@@ -314,7 +314,7 @@ CHECKS: tuple[Check, ...] = (
             "batch-too-small",
             "retry-storm",
         ),
-        confidence=0.75,
+        confidence=0.97,
     ),
     Check(
         "rollout-and-probes",
@@ -336,7 +336,7 @@ CHECKS: tuple[Check, ...] = (
         confirms=(Limit("planned_restarts", ">=", 1),),
         # while it is away, a gateway refuses and its page does not come
         explains=("retry-storm", "overloaded-and-shedding", "telemetry-broken"),
-        confidence=0.65,
+        confidence=0.96,
         note="A crash or an out-of-memory kill looks the same from the page: the exit code tells them apart.",
         hazard=True,
         even_idle=True,
@@ -372,7 +372,7 @@ CHECKS: tuple[Check, ...] = (
             "prefix-cache-miss",
             "prefix-caching-off",
         ),
-        confidence=0.8,
+        confidence=0.96,
     ),
     # -- 5: waits that are not for capacity -------------------------------------------------------------------------
     Check(
@@ -393,7 +393,7 @@ CHECKS: tuple[Check, ...] = (
             "batch-too-small",
             "head-of-line-blocking",
         ),
-        confidence=0.7,
+        confidence=0.97,
     ),
     # -- 3: cache misses --------------------------------------------------------------------------------------------
     Check(
@@ -415,7 +415,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         explains=("grammar-compilation", "prefill-bound", "unbounded-queue", "batch-too-small"),
-        confidence=0.85,
+        confidence=0.97,
     ),
     Check(
         "grammar-compilation",
@@ -426,7 +426,7 @@ CHECKS: tuple[Check, ...] = (
         cites=("deferred_share_ratio", "queue_mean_seconds"),
         when=((TTFT_HARM, Limit("deferred_share_ratio", ">=", 0.5), Limit("waiting_share_ratio", ">=", 0.3), KV_FREE),),
         explains=("prefill-bound", "unbounded-queue", "batch-too-small", "head-of-line-blocking", "prefix-cache-miss"),
-        confidence=0.7,
+        confidence=0.97,
         note="Deferred requests also wait for adapters or for KV from elsewhere; neither shows here.",
     ),
     # -- 6: demand, as a gateway shows it: the change is a quota, a budget or a cache, and what load brings about follows
@@ -454,7 +454,7 @@ CHECKS: tuple[Check, ...] = (
             "ghost-compute",  # clients that time out leave, and call again
             "uncached-repeats",
         ),
-        confidence=0.85,
+        confidence=0.97,
         note="What failed first may be over by now: a storm keeps itself up.",
         hazard=True,  # failed calls are harm, whatever the latency of the others
     ),
@@ -476,7 +476,7 @@ CHECKS: tuple[Check, ...] = (
             (*RUNAWAY, Limit("users_harm_p", ">=", "thresholds.harm_p")),
         ),
         explains=(*LOAD, "unbounded-queue", "fan-out", "noisy-tenant", "uncached-repeats"),
-        confidence=0.85,
+        confidence=0.97,
         hazard=True,
     ),
     Check(
@@ -497,7 +497,7 @@ CHECKS: tuple[Check, ...] = (
             (*NOISY, Limit("others_refused_ratio", ">=", 0.05)),
         ),
         explains=(*LOAD, "overloaded-and-shedding", "unbounded-queue"),
-        confidence=0.85,
+        confidence=0.97,
         note="Tenants without a weight count as equal.",
         hazard=True,  # every alternative holds somebody who is hurt
     ),
@@ -515,7 +515,7 @@ CHECKS: tuple[Check, ...] = (
         # capacity is planned to be used at about 65 %: from 1.6 times the planned calls on it is used up
         when=((Limit("fan_out_excess", ">=", 1.6),),),
         explains=LOAD,
-        confidence=0.8,
+        confidence=0.97,
     ),
     Check(
         "uncached-repeats",
@@ -529,7 +529,7 @@ CHECKS: tuple[Check, ...] = (
         cites=("uncached_repeat_ratio", "response_cache_hit_ratio"),
         when=((Limit("uncached_repeat_ratio", ">=", 0.3),),),
         explains=LOAD,
-        confidence=0.75,
+        confidence=0.97,
         note="Answers that are personal or bound to time must not be cached, even where the question is the same.",
     ),
     # -- 1: memory pressure -----------------------------------------------------------------------------------------
@@ -546,7 +546,7 @@ CHECKS: tuple[Check, ...] = (
         when=((*THRASH, Limit("prompt_mean_tokens", ">=", 4000)),),  # recompute is right for hundreds of tokens
         confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
         explains=("preemption-thrash", *THRASHED),
-        confidence=0.85,
+        confidence=0.95,
         hazard=True,
     ),
     Check(
@@ -563,7 +563,7 @@ CHECKS: tuple[Check, ...] = (
         when=(THRASH,),
         confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
         explains=THRASHED,
-        confidence=0.9,
+        confidence=0.95,
         hazard=True,
     ),
     Check(
@@ -579,7 +579,7 @@ CHECKS: tuple[Check, ...] = (
         cites=("kv_fill_ratio",),
         when=((TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_fill_ratio", "<", 0.4), Limit("kv_free_low_ratio", "<=", 0.1)),),
         explains=("kv-cache-saturation", "unbounded-queue", "prefill-bound"),
-        confidence=0.6,
+        confidence=0.96,
     ),
     Check(
         "kv-cache-saturation",
@@ -609,7 +609,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         confirms=(Limit("queue_share_ratio", ">=", 0.3),),
         explains=("prefill-bound", "batch-too-small", "prefix-cache-miss"),
-        confidence=0.85,
+        confidence=0.93,
     ),
     Check(
         "context-imbalance",
@@ -644,7 +644,7 @@ CHECKS: tuple[Check, ...] = (
             "prefill-decode-interference",
             "unbounded-queue",
         ),
-        confidence=0.6,
+        confidence=0.97,
     ),
     Check(
         "batch-too-small",
@@ -670,7 +670,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         confirms=(GPU_IDLE,),
         explains=("prefill-bound", "head-of-line-blocking"),
-        confidence=0.8,
+        confidence=0.95,
     ),
     Check(
         "batch-too-large",
@@ -697,7 +697,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         confirms=(Limit("gpu_dram_active_mean_ratio", ">=", 0.7),),  # busy decoding keeps memory that active
         explains=("prefill-decode-interference",),
-        confidence=0.75,
+        confidence=0.97,
     ),
     # -- 4: connections: what cannot come in or stay open --------------------------------------------------------------
     Check(
@@ -730,7 +730,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         cites=("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
         explains=("api-server-bound", "ghost-compute", "retry-storm"),
-        confidence=0.8,
+        confidence=0.97,
         hazard=True,
         even_idle=True,  # nothing reaches an engine that nobody can connect to
     ),
@@ -778,7 +778,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         confirms=(GPU_IDLE, API_FULL),
         explains=("prefill-decode-interference", "batch-too-large", "prefix-cache-miss", "prefix-caching-off"),
-        confidence=0.75,
+        confidence=0.96,
     ),
     # -- 4: network -------------------------------------------------------------------------------------------------
     Check(
@@ -798,7 +798,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         explains=("prefix-cache-miss", "prefill-decode-interference", "prefill-bound"),
-        proof=Proof((SHARED,), 0.9, note="The gateway shows that prompts share text."),
+        proof=Proof((SHARED,), 0.97, note="The gateway shows that prompts share text."),
         unless=(NOTHING_SHARED,),
         confidence=0.7,
         note="Whether prompts share a beginning is not on the page: it helps only if they do.",
@@ -840,7 +840,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         proof=Proof(
             (SHARED,),
-            0.85,
+            0.97,
             explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
             note="The gateway shows that prompts share text which the cache does not hit.",
         ),
@@ -871,7 +871,7 @@ CHECKS: tuple[Check, ...] = (
             (TTFT_HARM, KV_FREE, QUEUED, Limit("prompt_share_ratio", ">=", 0.9)),
         ),
         explains=("prefill-decode-interference",),
-        confidence=0.7,
+        confidence=0.95,
     ),
     Check(
         "prefill-decode-interference",
@@ -894,7 +894,7 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         confirms=(Limit("itl_spread", ">=", 5),),
-        confidence=0.75,
+        confidence=0.95,
     ),
     Check(
         "head-of-line-blocking",
@@ -909,13 +909,13 @@ CHECKS: tuple[Check, ...] = (
         ),
         proof=Proof(
             SMALL_BEHIND_LARGE,
-            0.8,
+            0.95,
             explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
             note="The gateway shows late first tokens of small prompts.",
         ),
         unless=(
             Limit("small_ttft_harm_p", ">=", "thresholds.harm_p"),
-            Limit("running_pinned_ratio", ">=", 0.75),  # the seats are the cap: all wait, whoever is in front
+            Limit("running_pinned_ratio", ">=", 0.7),  # the seats are the cap: all wait, whoever is in front
         ),
         leads=False,
         confidence=0.35,
@@ -951,7 +951,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("calls_wait_ahead_seconds", ">", "slo.ttft_seconds"),
             ),
         ),
-        confidence=0.7,
+        confidence=0.96,
         hazard=True,
     ),
     Check(
@@ -974,11 +974,11 @@ CHECKS: tuple[Check, ...] = (
         ),
         proof=Proof(
             GHOSTS,
-            0.9,
+            0.98,
             explains=(*LOAD, "unbounded-queue"),
             note="Clients left the gateway, and the engine was never told.",
         ),
-        confidence=0.8,
+        confidence=0.97,
         hazard=True,
     ),
     Check(
@@ -995,7 +995,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("generation_spread", ">=", 2.5),
             ),
         ),
-        confidence=0.75,
+        confidence=0.97,
         note="A hazard even while nobody is hurt: long answers are seen only once they end.",
         hazard=True,
     ),
@@ -1016,7 +1016,7 @@ CHECKS: tuple[Check, ...] = (
             (Limit("contradiction", ">=", 10),),
             (Limit("processes_behind", ">=", 2),),
         ),
-        confidence=0.7,
+        confidence=0.97,
         hazard=True,
         even_idle=True,
         by_scrapes=True,

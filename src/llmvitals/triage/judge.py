@@ -18,7 +18,7 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_CONFIRMED, _CONTRADICTED, _UNSEEN = 0.04, 0.15, 0.02
+_CONFIRMED, _CONTRADICTED, _UNSEEN = 0.01, 0.05, 0.02
 
 
 def bound_of(limit: Limit, settings: Settings) -> float:
@@ -130,7 +130,7 @@ def confidence(check: Check, result: CheckResult) -> float:
     rest = result.evidence[len(result.evidence) - len(check.confirms) :] if check.confirms else ()
     moved = sum(_CONFIRMED if e.holds else _UNSEEN * -1 if e.holds is None else -_CONTRADICTED for e in rest)
     base = check.proof.confidence if check.proof and proved(check, result) else check.confidence
-    return round(min(0.97, max(0.05, base + moved)), 2)
+    return round(min(0.98, max(0.05, base + moved)), 2)
 
 
 def finding(check: Check, result: CheckResult, readings: Readings, settings: Settings, *, note: str = "") -> Finding:
