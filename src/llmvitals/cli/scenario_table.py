@@ -1,0 +1,35 @@
+"""The lab's scenarios as Markdown tables, from the table itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from llmvitals.lab.result import TELEMETRY, Kind
+from llmvitals.lab.scenario import Scenario
+
+_TITLES: tuple[tuple[Kind, str, str], ...] = (
+    (Kind.FAULT, "One thing is wrong", "cause"),
+    (Kind.COMPOUND, "Two things are wrong", "causes"),
+    (Kind.LOOKALIKE, "Looks like a cause and is not", "must not be called"),
+    (Kind.HEALTHY, "Nothing is wrong", ""),
+)
+
+
+def full(rows: Iterable[Scenario]) -> str:
+    """A table for each kind of scenario: what happens, what it is called, what telemetry tells it, on which pages."""
+    known = tuple(rows)
+    return "\n".join(line for kind, title, named in _TITLES for line in _part(known, kind, title, named))
+
+
+def _part(rows: tuple[Scenario, ...], kind: Kind, title: str, named: str) -> Iterator[str]:
+    heads = ["scenario", *([named] if named else []), "what happens", "told by", "pages of"]
+    yield f"\n### {title}\n"
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        if row.kind is kind:
+            story = " ".join((row.draw.__doc__ or "").split())
+            cells = [row.name, *([", ".join(row.causes) or row.mimics] if named else []), story]
+            cells += [", ".join(s for s in TELEMETRY if s in row.shown_by), ", ".join(row.dialects)]
+            yield f"| {' | '.join(cells)} |"
+    yield ""
