@@ -173,3 +173,28 @@ def test_a_decompression_bomb_is_refused(tmp_path, monkeypatch):
     write_capture(tmp_path / "c", [("a", "vllm", [bomb])])
     with pytest.raises(CaptureError, match="larger than a metrics page"):
         read_capture(tmp_path / "c")
+
+
+CANONICAL = b"""llm_target_up{instance="host"} 1
+llm_host_open_fds{instance="vllm-0",process="api"} 40
+llm_host_open_fds{instance="vllm-1",process="api"} 50
+llm_requests_running{instance="vllm-0",model="m"} 7
+"""
+
+
+@pytest.mark.parametrize("whose", ["vllm-0", "nobody"])
+def test_canonical_families_join_the_engine_whose_instance_they_carry(tmp_path, whose):
+    targets = [Recorded("vllm-0", (), "vllm"), Recorded("host", (), "llmvitals", engine=whose)]
+    with Recorder(tmp_path / "c", targets) as recorder:
+        for page in pages():
+            recorder.add("vllm-0", page)
+            recorder.add("host", RawPage(page.t, 0.01, 200, CANONICAL))
+    found = {seen.name: seen.snapshots[-1].samples for seen in read_capture(tmp_path / "c")}
+    assert set(found) == ({"vllm-0"} if whose == "vllm-0" else {"vllm-0", "host"})
+    joined = {
+        (key.label("instance"), value) for key, value in found["vllm-0"].items() if key.name == "llm_host_open_fds"
+    }
+    assert joined == ({("vllm-0", 40.0)} if whose == "vllm-0" else set())
+    # What a page beside the engine says of an engine, and how it was reached itself, is not the engine's.
+    assert 7.0 not in {value for key, value in found["vllm-0"].items() if key.name == "llm_requests_running"}
+    assert {key.label("instance") for key in found["vllm-0"]} == {"vllm-0"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -22,11 +23,10 @@ ORIGIN = 1_767_225_600.0
 TOOK_SECONDS = 0.005
 """How long a simulated page is said to have taken."""
 
-ENGINE, GPU = "vllm-0", "gpu-0"
-TARGETS = (
-    Recorded(name=ENGINE, kind="vllm", scrapes=()),
-    Recorded(name=GPU, kind="dcgm", scrapes=(), engine=ENGINE),
-)
+GPU = "gpu-0"
+DIALECTS = {"vllm": "vllm", "vllm-v0": "vllm", "sglang": "sglang"}
+"""Which page the simulated engine shows, and what kind of target that is."""
+SEVERITIES = ("mild", "clear", "severe")
 
 
 @click.command(name="simulate")
@@ -37,6 +37,11 @@ TARGETS = (
     "-o", "--output", "folder", type=click.Path(path_type=Path), help="Folder.  [default: simulated-SCENARIO]"
 )
 @click.option("--seed", type=int, help="Draw other arrivals and lengths.")
+@click.option(
+    "--dialect", type=click.Choice(tuple(DIALECTS)), help="Which engine's page a SCENARIO shows.  [default: vllm]"
+)
+@click.option("--lab", metavar="NAME", help="Record an incident of the lab with its truth, for triage and score.")
+@click.option("--severity", type=click.Choice(SEVERITIES), help="How bad that is.  [default: clear]")
 @click.option("--serve", "address", metavar="HOST:PORT", help="Serve the pages live instead, until Ctrl-C.")
 @click.option("--list", "listing", is_flag=True, help="List the scenarios.")
 def command(
@@ -46,26 +51,63 @@ def command(
     interval: float,
     folder: Path | None,
     seed: int | None,
+    dialect: str | None,
+    lab: str | None,
+    severity: str | None,
     address: str | None,
     listing: bool,
 ) -> None:
-    """Record or serve the metrics pages of a simulated vLLM.
+    """Record or serve the metrics pages of a simulated engine.
 
     \b
     llmvitals simulate preemption --for 60s -o demo && llmvitals triage demo
     llmvitals simulate queue --serve 127.0.0.1:8000
+    llmvitals simulate --lab noisy-tenant --severity severe -o demo && llmvitals score demo
     """
     if listing:
-        for row in SCENARIOS:
-            click.echo(f"{row.name:<12} {row.title}")
+        _list()
         return
+    if lab is not None:
+        if name or address or dialect:
+            raise click.UsageError(
+                "--lab draws its engine and its length itself: leave out SCENARIO, --serve and --dialect."
+            )
+        _incident(lab, folder or Path(f"simulated-{lab}"), seed or 0, severity or "clear")
+        return
+    if severity:
+        raise click.UsageError("--severity belongs to --lab.")
     if name is None:
         raise click.UsageError("Name a scenario; --list shows them all.")
     chosen = scenario(name)
+    if dialect is not None:
+        chosen = replace(chosen, config=replace(chosen.config, dialect=dialect))
     if address is None:
         _record(chosen, seconds, interval, folder or Path(f"simulated-{name}"), seed)
     else:
         _serve(chosen, address, seed)
+
+
+def _list() -> None:
+    from llmvitals.lab.scenarios import SCENARIOS as INCIDENTS  # noqa: PLC0415 - most simulations play none
+
+    for row in SCENARIOS:
+        click.echo(f"{row.name:<12} {row.title}")
+    for incident in INCIDENTS:
+        what = " + ".join(incident.causes) or (f"looks like {incident.mimics}" if incident.mimics else "healthy")
+        click.echo(f"--lab {incident.name:<27} {what}")
+
+
+def _incident(name: str, folder: Path, seed: int, severity: str) -> None:
+    from llmvitals.lab.take import take  # noqa: PLC0415 - most simulations play none
+
+    taken = take(folder, name, seed=seed, severity=severity)
+    if taken.why:
+        click.echo(f"this draw does not count in a score: {taken.why}; try another --seed", err=True)
+    shown = f"{taken.run.dialect}, a page every {taken.run.base.times.interval:g} s"
+    click.echo(
+        f"{taken.pages} pages of {taken.run.base.times.window:g} simulated seconds ({name}, {shown}) in {folder}"
+    )
+    click.echo(f"next: llmvitals triage {folder}, llmvitals score {folder}")
 
 
 def pages(live: Live, seconds: float, interval: float) -> Iterator[tuple[RawPage, RawPage]]:
@@ -80,9 +122,15 @@ def pages(live: Live, seconds: float, interval: float) -> Iterator[tuple[RawPage
 
 def _record(chosen: Scenario, seconds: float, interval: float, folder: Path, seed: int | None) -> None:
     live = chosen.live(origin=ORIGIN, seed=seed)
-    with Recorder(folder, TARGETS) as recorder:
+    kind = DIALECTS[chosen.config.dialect]
+    engine = f"{kind}-0"
+    targets = (
+        Recorded(name=engine, kind=kind, scrapes=()),
+        Recorded(name=GPU, kind="dcgm", scrapes=(), engine=engine),
+    )
+    with Recorder(folder, targets) as recorder:
         for engine_page, gpu_page in pages(live, seconds, interval):
-            recorder.add(ENGINE, engine_page)
+            recorder.add(engine, engine_page)
             recorder.add(GPU, gpu_page)
         count = recorder.pages
     click.echo(f"{count} pages of {seconds:g} simulated seconds ({chosen.title}) in {folder}")
@@ -95,7 +143,9 @@ def _serve(chosen: Scenario, address: str, seed: int | None) -> None:
         raise click.BadParameter(f"'{address}' is not HOST:PORT.", param_hint="--serve")
     live = chosen.live(origin=time.time(), seed=seed)
     with Served(live, host=host.strip("[]"), port=int(port)) as served:
-        click.echo(f"simulated vLLM ({chosen.title}): {served.url}/metrics and {served.gpu_url}; Ctrl-C ends it")
+        click.echo(
+            f"simulated {chosen.config.dialect} ({chosen.title}): {served.url}/metrics and {served.gpu_url}; Ctrl-C ends it"
+        )
         try:
             served.wait()
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.lab.base import WARM, Base
@@ -17,7 +17,7 @@ from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, s
 from llmvitals.lab.scenario import Facts, Pair, Scenario
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
 from llmvitals.schema import Origin, origin_of
-from llmvitals.series import Snapshot, Window
+from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.window import scopes
 from llmvitals.simulator.live import Live
@@ -129,6 +129,15 @@ SETTINGS = Settings()
 """The triage as it comes: nobody tunes thresholds for the lab."""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All telemetry of one moment as it came: the engine's page, the GPUs' page, and canonical samples of everything else."""
+
+    page: RawPage
+    cards: RawPage
+    beside: Mapping[Series, float]
+
+
 class Run:
     """One deployment, watched from its first page to the end of the scenario."""
 
@@ -145,6 +154,7 @@ class Run:
             first + int((last - first) / times.interval) * times.interval
         )  # the last page is the newest there is
         self.snapshots: list[Snapshot] = []
+        self.looks: list[Look] = []
         before: _Count | None = None
         rng = random.Random(seed)
         reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
@@ -172,13 +182,14 @@ class Run:
         took, status, body = page
         raw = RawPage(t, took, status, body, "" if status else "connection refused")
         seen = reader.snapshot(raw)
-        cards = gpus.snapshot(RawPage(t, 0.01, 200, self.live.gpu_page_at(t), ""))
-        joined = join_gpus(seen, cards, (), **self.labels)
+        cards = RawPage(t, 0.01, 200, self.live.gpu_page_at(t), "")
+        joined = join_gpus(seen, gpus.snapshot(cards), (), **self.labels)
         extra = {
             **self.live.gpu_extra_at(t, self.labels),
             **self.live.host_at(t, self.labels),
             **self.live.gateway_at(t, self.labels),
         }
+        self.looks.append(Look(raw, cards, extra))
         return replace(joined, samples={**joined.samples, **extra})
 
     def window(self, until: float, level: str, *, start: float | None = None) -> Window:

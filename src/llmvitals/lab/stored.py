@@ -36,7 +36,7 @@ ABOUT = "about.json"
 _REMEDY = f'Write {TRUTH} like {{"causes": ["kv-cache-saturation"]}}, or name a file of truths (--truth).'
 
 
-class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a recording is. ``kind`` follows from the rest unless it is given; ``onset``: unix seconds, the first page if absent.
 
     ``shown_by``: the sources that are needed to see the causes.

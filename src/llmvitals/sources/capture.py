@@ -39,7 +39,7 @@ class Scrape(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All scrapes of one target. A GPU page may say by ``engine`` and ``gpus`` whose it is."""
+    """All scrapes of one target. A GPU page, and one of canonical families, may say by ``engine`` (and ``gpus``) whose it is."""
 
     name: str
     scrapes: tuple[Scrape, ...]
