@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from llmvitals.cli.matrix import markdown
 from llmvitals.lab.result import TELEMETRY, Kind
 from llmvitals.lab.scenario import Scenario
 
@@ -18,18 +19,20 @@ _TITLES: tuple[tuple[Kind, str, str], ...] = (
 def full(rows: Iterable[Scenario]) -> str:
     """A table for each kind of scenario: what happens, what it is called, what telemetry tells it, on which pages."""
     known = tuple(rows)
-    return "\n".join(line for kind, title, named in _TITLES for line in _part(known, kind, title, named))
+    return "\n".join(_part(known, kind, title, named) for kind, title, named in _TITLES)
 
 
-def _part(rows: tuple[Scenario, ...], kind: Kind, title: str, named: str) -> Iterator[str]:
-    heads = ["scenario", *([named] if named else []), "what happens", "told by", "pages of"]
-    yield f"\n### {title}\n"
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'---|' * len(heads)}"
-    for row in rows:
-        if row.kind is kind:
-            story = " ".join((row.draw.__doc__ or "").split())
-            cells = [row.name, *([", ".join(row.causes) or row.mimics] if named else []), story]
-            cells += [", ".join(s for s in TELEMETRY if s in row.shown_by), ", ".join(row.dialects)]
-            yield f"| {' | '.join(cells)} |"
-    yield ""
+def _part(rows: tuple[Scenario, ...], kind: Kind, title: str, named: str) -> str:
+    head = ("scenario", *((named,) if named else ()), "what happens", "told by", "pages of")
+    body = [
+        (
+            row.name,
+            *((", ".join(row.causes) or row.mimics,) if named else ()),
+            " ".join((row.draw.__doc__ or "").split()),
+            ", ".join(source for source in TELEMETRY if source in row.shown_by),
+            ", ".join(row.dialects),
+        )
+        for row in rows
+        if row.kind is kind
+    ]
+    return f"\n### {title}\n\n{markdown(head, body)}"
