@@ -1,11 +1,12 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated score wheel bench pins clean env-run env-test
+.PHONY: help run test lint format types contract generate check-generated score e2e-vllm wheel bench pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
 off := 0 no false
+given = $(if $(filter command,$(origin $1)),$($1))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,12 @@ check-generated: env-run ## fail when a generated file is not what the code make
 
 score: env-run ## how often the triage is right, on simulated incidents; renews docs/accuracy.md: SEED=7 for other ones
 	$(RUN)/llmvitals score $(if $(SEED),--seed '$(SEED)') --report docs/accuracy.md $(ARGS)
+
+e2e-vllm: env-run ## loads on a real vLLM, recorded and scored: DIR=folder, LOADS=files; VENV=its environment, or URL= of one that runs
+	$(if $(DIR),,$(error name a folder for environment, model and recordings: make e2e-vllm DIR=folder))
+	@# Only what is given on the command line: an environment often has a VENV or a URL that is meant for something else.
+	@VENV='$(call given,VENV)' URL='$(call given,URL)' MODEL='$(call given,MODEL)' e2e/record.sh '$(DIR)' $(LOADS)
+	$(RUN)/llmvitals score '$(DIR)/recordings' $(ARGS)
 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist

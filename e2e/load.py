@@ -2,7 +2,7 @@
 
 Run it with the Python of the server's own environment, which has aiohttp: e2e/record.sh does.
 The folder it writes is a capture that ``llmvitals triage`` reads; ``requests.jsonl.gz`` in it is the truth to hold the
-signals against, and ``about.json`` says what was done and what a triage must find.
+signals against, ``about.json`` says what was done and what a triage must find, and ``truth.json`` says it for the score.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 SCRAPE_SECONDS = 20.0
+SHEDDING = "overloaded-and-shedding"
+"""The cause that a verdict of its own stands for."""
 GRACE_SECONDS = 1.0
 """Scrapes go on for so long after the last client, so that the end is on a page too."""
 
@@ -191,6 +193,13 @@ class Drive:
             "client_counts": counts(self.rows),
         }
         _dump(self._folder / "about.json", about)
+        _dump(self._folder / "truth.json", truth(self._load, self._began))
+
+
+def truth(load: spec.Load, began: float) -> dict[str, Any]:
+    """What ``llmvitals score`` holds a verdict against: the cause that the load brings about, and when it begins to."""
+    cause = SHEDDING if load.expected.verdict == "shedding" else load.expected.leading
+    return {"causes": [cause], "onset": began + load.onset_s} if cause else {"causes": []}
 
 
 def tokens_in(event: dict[str, Any]) -> bool:

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # record.sh DIR [LOAD.json...] : for each load (all of loads/ by default) starts a server with its flags, drives the load,
-# and ends the server. Recordings go to DIR/recordings/; one that is there already is kept. PORT chooses the port.
+# and ends the server. Recordings go to DIR/recordings/; one that is there already is kept. PORT chooses the port, VENV an
+# environment with a vLLM. With URL a server that runs already is driven instead, as it is: name loads that it suits. MODEL is
+# its model there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:?usage: record.sh DIR [LOAD.json...]}
 shift
 [ $# -gt 0 ] || set -- "$here"/loads/*.json
 port=${PORT:-8000}
-url=http://127.0.0.1:$port
+url=${URL:-http://127.0.0.1:$port}
+url=${url%/}
+model=${MODEL:-tiny-llama}
+python=${VENV:-$dir/venv}/bin/python
 ready_seconds=1200 # the first start makes the environment
 mkdir -p "$dir/logs" "$dir/recordings"
 
@@ -24,6 +29,7 @@ ask() { curl --silent --fail --max-time 60 --output /dev/null "$@"; }
 
 start() { # flags of the server, the log
     # shellcheck disable=SC2086  # flags are words
+    [ -z "${URL:-}" ] || return 0
     "$here/serve.sh" "$dir" "$port" $1 > "$2" 2>&1 &
     server=$!
     for _ in $(seq "$ready_seconds"); do
@@ -35,7 +41,9 @@ start() { # flags of the server, the log
     return 1
 }
 
-if ask "$url/health"; then
+if [ -n "${URL:-}" ]; then
+    ask "$url/health" || { echo "nothing answers at $url" >&2; exit 1; }
+elif ask "$url/health"; then
     echo "something answers at $url already; choose another PORT" >&2
     exit 1
 fi
@@ -49,8 +57,8 @@ for load in "$@"; do
     start "$flags" "$dir/logs/$name.log"
     for _ in 1 2 3; do # the first requests of a server are slow, which is a cause of its own
         ask "$url/v1/completions" -H 'Content-Type: application/json' \
-            -d '{"model": "tiny-llama", "prompt": "def main", "max_tokens": 16, "ignore_eos": true}'
+            -d "{\"model\": \"$model\", \"prompt\": \"def main\", \"max_tokens\": 16, \"ignore_eos\": true}"
     done
-    "$dir/venv/bin/python" "$here/load.py" "$load" -o "$dir/recordings/$name" --url "$url"
+    "$python" "$here/load.py" "$load" -o "$dir/recordings/$name" --url "$url" --model "$model"
     finish
 done

@@ -86,7 +86,7 @@ class Load(Struct, frozen=True):
     """A load: for a server started with ``server_flags``, ``seconds`` long, and what a triage must find in it.
 
     Streams start no request after ``seconds``; those under way then have ``drain_s`` to finish. A page is recorded every
-    ``interval_s``.
+    ``interval_s``. ``onset_s``: when the trouble begins, where it does not begin with the load.
     """
 
     load: str
@@ -95,6 +95,7 @@ class Load(Struct, frozen=True):
     seconds: float = 90.0
     drain_s: float = 0.0
     interval_s: float = 3.0
+    onset_s: float = 0.0
     seed: int = 1
     streams: tuple[Stream, ...] = ()
 

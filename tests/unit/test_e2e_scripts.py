@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from llmvitals.lab import stored
 from llmvitals.triage.checks import CHECKS
 from llmvitals.triage.verdict import Outcome
 
@@ -149,7 +151,10 @@ def test_a_finished_run_is_a_recording_that_can_be_judged(script, spec, tmp_path
     drive.scrapes = [{"t": 1.0, "took": 0.1, "file": None, "status": None, "error": "gone"}]
     drive.rows = [{"stream": "over", "t": 0.0, "status": 200}]
     drive.write()
+    about = (tmp_path / "about.json").read_text()
     assert json.loads((tmp_path / "capture.json").read_text())["targets"][0]["scrapes"] == drive.scrapes
+    (judged,) = stored.recordings([tmp_path])
+    assert judged.truth == stored.Truth(causes=("batch-too-small",), onset=json.loads(about)["start_unix"])
     judge = script("judge")
     assert judge.recordings(tmp_path) == [tmp_path]
     assert judge.labelled(tmp_path) == {
@@ -178,6 +183,58 @@ def test_expected_and_found(script, expected, found, also, right):
         "contributing": [{"cause": cause} for cause in also],
     }
     assert script("judge").compare("x", expected, document).right is right
+
+
+def test_the_truth_of_a_load_names_its_cause_and_when_it_begins(script, spec):
+    truth = script("load").truth
+    assert truth(spec.read(SCRIPTS / "loads" / "healthy.json"), 100.0) == {"causes": []}
+    assert truth(spec.read(SCRIPTS / "loads" / "refused.json"), 100.0)["causes"] == ["overloaded-and-shedding"]
+    late = spec.read(SCRIPTS / "loads" / "long-among-short.json")
+    assert truth(late, 100.0) == {"causes": ["prefill-decode-interference"], "onset": 130.0}
+    assert min(s.start_s for s in late.streams if s.start_s) == late.onset_s
+
+
+def made_by(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What ``make e2e-vllm`` would do."""
+    environ = {**os.environ, **environment}
+    return subprocess.run(
+        ["make", "-n", "e2e-vllm", *words],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_make_takes_the_folder_and_the_environment_from_its_words_only():
+    assert "DIR=folder" in made_by().stderr
+    plain = made_by(
+        "DIR=there", "LOADS=a.json b.json", VENV="/from/elsewhere", URL="http://elsewhere"
+    ).stdout.splitlines()
+    assert plain[-2:] == [
+        "VENV='' URL='' MODEL='' e2e/record.sh 'there' a.json b.json",
+        ".venv-run/bin/llmvitals score 'there/recordings' ",
+    ]
+    told = made_by("DIR=there", "VENV=/opt/vllm", "URL=http://gpu:8000", "MODEL=m").stdout
+    assert "VENV='/opt/vllm' URL='http://gpu:8000' MODEL='m' e2e/record.sh 'there' " in told
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [({"VENV": "/nowhere"}, "there is no vLLM in /nowhere"), ({"URL": "http://127.0.0.1:9"}, "nothing answers at")],
+)
+def test_a_recording_does_not_start_without_what_it_was_told_to_use(tmp_path, environment, said):
+    load = SCRIPTS / "loads" / "healthy.json"
+    environ = {**os.environ, "PORT": "9", **environment}
+    done = subprocess.run(
+        [SCRIPTS / "record.sh", tmp_path, load], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    log = tmp_path / "logs" / "healthy.log"
+    assert said in done.stderr + (log.read_text() if log.exists() else "")
+    assert list((tmp_path / "recordings").iterdir()) == []
 
 
 def test_the_judge_over_real_recordings(tmp_path, ran_recording):
