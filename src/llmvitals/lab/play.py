@@ -45,10 +45,10 @@ CLEARLY = 1.25
 NO_CHANCE = 0.001
 """Harm counts where a server that keeps its promise (95 %) would show as much by chance less often than this."""
 
-PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 7, 12, 8
+PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 7, 12, 12
 """Plays of each row at size 1."""
 
-ATTEMPTS = 4
+ATTEMPTS = 8
 """Draws of one play until the fault shows and its absence does not; the last one is kept, and said not to count."""
 
 _SHARES = {
