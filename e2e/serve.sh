@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # serve.sh DIR [PORT] [vllm flags...] : a real vLLM on this machine's CPU with a tiny model, on loopback.
 # The first call makes an environment in DIR (about 3.5 GB) and the model; VENV names another one that is there already.
+# DTYPE=float32 helps where a virtual machine announces AMX and then refuses it ("Illegal instruction" at the first request).
 # To end it: kill the process id of this script.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,5 +35,6 @@ fi
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_HOST_IP=127.0.0.1
 export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1} # GiB
 export VLLM_CACHE_ROOT=$dir/cache HF_HOME=$dir/cache XDG_CACHE_HOME=$dir/cache
-exec "$venv/bin/vllm" serve "$dir/model" --served-model-name tiny-llama --load-format dummy --dtype bfloat16 \
+exec "$venv/bin/vllm" serve "$dir/model" --served-model-name tiny-llama --load-format dummy \
+    --dtype "${DTYPE:-bfloat16}" \
     --host 127.0.0.1 --port "$port" --max-model-len 8192 --enforce-eager "$@"
