@@ -30,7 +30,7 @@ THRASH: tuple[Limit, ...] = (
     Limit("preemptions_per_minute", ">", "thresholds.preemptions_per_minute"),
     Limit("preemption_spread_ratio", ">=", "thresholds.preemption_spread"),
     Limit("preemptions_per_completion", ">=", "thresholds.preemptions_per_completion"),
-    Limit("kv_free_low_ratio", "<=", 0.1),
+    Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4),
 )
 THRASHED: tuple[str, ...] = (
     "kv-cache-saturation",
@@ -73,7 +73,7 @@ NOTHING_SHARED = Limit("shared_prefix_ratio", "<", 0.1)  # no cache could reach 
 SMALL_BEHIND_LARGE: tuple[Limit, ...] = (
     Limit("small_ttft_harm_p", "<", "thresholds.harm_p"),
     Limit("large_call_ratio", "<", 0.5),
-    Limit("large_token_ratio", ">=", 0.5),
+    Limit("large_token_ratio", ">=", 0.3),
 )
 
 # Every fifth call worked on for nobody: what is freed by stopping them is more than a quota would have to free.
@@ -664,7 +664,7 @@ CHECKS: tuple[Check, ...] = (
                 Limit("turnover_ratio", ">=", 2),
                 Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
                 # a larger batch makes steps longer: near the target there is no room for it
-                Limit("token_mean_seconds", "<", "slo.tpot_seconds", 0.8),
+                Limit("token_mean_seconds", "<", "slo.tpot_seconds", 0.75),
                 Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
             ),
         ),
@@ -936,12 +936,12 @@ CHECKS: tuple[Check, ...] = (
         when=(
             (
                 Limit("waiting_trend_z", ">=", TREND_Z),
-                Limit("waiting_growth_sigmas", ">=", 3),
+                Limit("waiting_growth_sigmas", ">=", TREND_Z),
                 Limit("wait_ahead_seconds", ">", "slo.ttft_seconds"),
             ),
             (
                 Limit("waiting_trend_z", ">=", TREND_Z),
-                Limit("waiting_growth_sigmas", ">=", 3),
+                Limit("waiting_growth_sigmas", ">=", TREND_Z),
                 Limit("queue_age_seconds", ">", "slo.ttft_seconds"),
             ),
             # the gateway holds the queue back, so the engine looks well
