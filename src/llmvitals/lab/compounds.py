@@ -51,7 +51,7 @@ def tenant_and_pool(draw: Draw) -> Pair:
 
 
 def prefill_and_caching_off(draw: Draw) -> Pair:
-    """A cache that is off, and more of the prompts than the machine computes even with it."""
+    """A cache that is off, and half as much again of the prompts: without it, they alone fill the machine."""
     pair = faults.prefix_caching_off(draw)
     return _both(pair, pair.bad.surge(rate=pair.bad.setup.workload.streams[1].rate * 1.5))
 

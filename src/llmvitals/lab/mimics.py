@@ -44,7 +44,7 @@ def bursts(draw: Draw) -> Pair:
 
 
 def heavy_tail(draw: Draw) -> Pair:
-    """Lengths over three orders of magnitude, as public traces have them, each with the max_tokens it asked for."""
+    """Lengths that vary by more than their mean, as public traces have them, each with the max_tokens it asked for."""
     a = base(draw, prompt=(200, 600), output=(80, 200), running=(2, 5), spread=(1.2, 2.0))
     return _well(a.engine(blocks=2_000_000 // a.setup.engine.block_tokens).streams(max_tokens=2000))
 
@@ -63,7 +63,7 @@ def closed(draw: Draw) -> Pair:
 
 
 def busy(draw: Draw) -> Pair:
-    """Well filled, and every promise kept."""
+    """About half of what the seats serve, and every promise kept."""
     a = faults._full(draw)
     return _well(a.surge(rate=faults._served(a) * draw.between(0.45, 0.6)))
 
@@ -109,7 +109,7 @@ def slow_for_all(draw: Draw) -> Pair:
 
 
 def nothing_shared(draw: Draw) -> Pair:
-    """Long prompts of one length that share nothing, more than the machine computes."""
+    """Long prompts that share nothing, more than the machine computes."""
     return faults.prefill_bound(draw)
 
 
@@ -188,7 +188,7 @@ def batch_job(draw: Draw) -> Pair:
 
 
 def many_connections(draw: Draw) -> Pair:
-    """The engine is slow, so hundreds of connections are open, which there is room for."""
+    """Requests wait for seats, each on a connection of its own, and there is room for many more of those."""
     return faults.batch_too_small(draw)
 
 
