@@ -75,7 +75,7 @@ def test_a_check_lies_in_a_step_and_says_what_to_do(check):
     assert check.title[0].isupper()
     assert check.remedy.text.endswith(".")
     assert check.remedy.setting
-    assert 0.05 <= check.confidence <= 0.97
+    assert 0.05 <= check.confidence <= 0.98  # what a judge may say at most
     assert re.match(r"(backpressure article|batching mistakes|inference guide), \w", check.source)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
+from llmvitals.signals.reading import Standing
 from support.made import START, Server, healthy, read, run, value, without
 
 
@@ -93,13 +94,22 @@ def test_an_engine_that_moves_does_not_stall():
     assert value(run(10, healthy), "stalled_seconds") == 0
 
 
-def test_the_longest_stall_counts():
+def stalling(*moves: int) -> Window:
+    """Two requests run; a first token comes before each page that moves."""
     server = Server()
     server.gauges(running=2)
-    for moves in (1, 0, 0, 1, 0, 0, 0, 1):
-        server.first(moves)
+    for move in moves:
+        server.first(move)
         server.page()
-    assert value(server.window(), "stalled_seconds") == 15  # three intervals against two
+    return server.window()
+
+
+def test_the_stall_that_lasts_counts_and_not_the_longer_one_before():
+    assert value(stalling(1, 0, 0, 0, 1, 0, 0), "stalled_seconds") == 10  # two intervals at the end against three
+
+
+def test_a_stall_that_has_passed_is_none():
+    assert value(stalling(1, 0, 0, 1, 0, 0, 0, 1), "stalled_seconds") == 0
 
 
 def test_one_page_shows_no_stall():
@@ -141,8 +151,8 @@ def restarted() -> Server:
 def test_a_restart_is_seen_by_the_start_time():
     window = restarted().window()
     assert value(window, "restarts") == 1
-    # the process began with the third page; three intervals later
-    assert value(window, "uptime_seconds") == 15
+    # the process began with the third page, and the first page of its own came an interval later
+    assert value(window, "uptime_seconds") == 5
 
 
 def test_where_no_start_time_shows_falling_counters_tell_it():
@@ -159,7 +169,31 @@ def test_growth_goes_on_over_a_restart():
 
 def test_a_server_that_goes_on_did_not_restart():
     assert value(run(8, healthy), "restarts") == 0
-    assert value(run(8, healthy, Server(age=600)), "uptime_seconds") == 640
+    assert value(run(8, healthy, Server(age=600)), "uptime_seconds") == 600  # as the window began, not as it ended
+
+
+def test_who_was_inside_when_the_process_ended_was_cut_off():
+    server = Server()
+    server.serve(20)
+    server.gauges(running=3, waiting=2)
+    server.page()
+    server.restart()
+    server.page()
+    found = read(server.window(), "lost_by_restarts")
+    assert (found.value, found.standing) == (5.0, Standing.LOWER)  # more may have come since the last page
+
+
+def test_a_process_that_goes_on_and_an_empty_one_that_ends_lose_nobody():
+    assert value(run(8, healthy), "lost_by_restarts") == 0
+    assert value(restarted().window(), "lost_by_restarts") == 0
+
+
+@pytest.mark.parametrize("family", ["llm_requests_running", "llm_requests_waiting"])
+def test_who_was_inside_is_unknown_where_the_page_does_not_say(family):
+    found = read(without(restarted().window(), family), "lost_by_restarts")
+    assert found.gap is not None
+    assert found.gap.series == family
+    assert value(without(run(8, healthy), family), "lost_by_restarts") == 0  # nobody was cut off where nothing ended
 
 
 def test_a_clock_set_back_is_no_restart():
@@ -185,10 +219,11 @@ def test_late_breaches_are_those_of_the_last_third():
     assert value(run(9, lambda s, i: s.serve(10, ttft=3.0 if i > 7 else 0.1)), "late_ttft_breaches") == 20
 
 
-def test_nine_first_tokens_in_the_last_third_say_nothing():
-    found = read(run(9, lambda s, _: s.serve(3)), "late_ttft_breaches")
+def test_four_first_tokens_in_the_last_third_say_nothing_and_five_do():
+    found = read(run(9, lambda s, i: s.serve(2 if i == 9 else 1)), "late_ttft_breaches")  # 1 + 1 + 2
     assert found.gap is not None
     assert found.gap.kind is GapKind.NO_TRAFFIC
+    assert value(run(9, lambda s, i: s.serve(2 if i >= 8 else 1, ttft=3.0)), "late_ttft_breaches") == 5
 
 
 # -- nothing, failures, contradictions --------------------------------------------------------------------------------

@@ -228,22 +228,33 @@ def test_without_a_queue_nothing_is_deferred_and_nothing_is_not():
     assert found.gap.kind is GapKind.NO_TRAFFIC
 
 
-def test_running_is_pinned_where_it_stands_at_its_maximum_while_somebody_waits():
+def batches(*rows: tuple[float, float]) -> Window:
+    """A page per (running, waiting)."""
     server = Server()
-    for running, waiting in ((8, 0), (8, 1), (8, 2), (7, 3), (8, 4), (8, 5)):
+    for running, waiting in rows:
         server.gauges(running=running, waiting=waiting)
         server.page()
-    assert value(server.window(), "running_pinned_ratio") == 0.8  # 4 of 5 pages with a queue
+    return server.window()
 
 
-def test_four_pages_with_a_queue_pin_nothing():
-    server = Server()
-    for waiting in (0, 0, 1, 1, 1, 1):
-        server.gauges(running=8, waiting=waiting)
-        server.page()
-    found = read(server.window(), "running_pinned_ratio")
+@pytest.mark.parametrize(
+    ("running", "pinned"),
+    [
+        ((8, 8, 8, 6, 8, 7), 0.8),  # 4 of 5 pages with a queue: one seat below the top was just given up, two were not
+        ((40, 34, 33, 40, 34, 40), 0.8),  # 85 % of 40 are 34
+        ((4, 3, 4, 2, 3, 4), 0.8),  # one seat of four is more than 15 %, and yet just given up
+        ((3, 3, 2, 3, 3, 3), 0.8),  # of three it is a third of the batch
+    ],
+)
+def test_running_is_pinned_where_it_stands_at_its_maximum_while_somebody_waits(running, pinned):
+    assert value(batches(*zip(running, (0, 1, 2, 3, 4, 5), strict=True)), "running_pinned_ratio") == pinned
+
+
+def test_two_pages_with_a_queue_pin_nothing_and_three_do():
+    found = read(batches(*((8, waiting) for waiting in (0, 0, 0, 0, 1, 1))), "running_pinned_ratio")
     assert found.gap is not None
     assert found.gap.kind is GapKind.TOO_SHORT
+    assert value(batches(*((8, waiting) for waiting in (0, 0, 0, 1, 1, 1))), "running_pinned_ratio") == 1.0
 
 
 def test_trend_and_growth_of_the_queue():

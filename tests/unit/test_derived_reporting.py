@@ -25,8 +25,9 @@ def window(server: Server):
 @pytest.mark.parametrize(("age", "pinned"), [(30.0, 1.0), (0.0, 0.4)])
 def test_a_seat_about_to_be_taken_is_taken_where_gauges_are_written_before_prefills(age: float, pinned: float) -> None:
     server = reporting(Server(), age=age)
-    server.serve(10, output=100)  # 2 x 4 / 100 tokens: one seat at most is between two requests
-    for running in (4, 3, 3, 4, 3):
+    server.page()
+    server.serve(10, output=10)  # 2 x 8 / 10 tokens: two seats at most are between two requests
+    for running in (8, 6, 6, 8, 6):
         server.gauges(running=running, waiting=5)
         server.page()
     assert value(window(server), "running_pinned_ratio") == pinned

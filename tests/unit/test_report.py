@@ -180,7 +180,7 @@ def shown(verdict: Verdict, *, steps: bool = True, width: int = 200) -> str:
 def test_a_report_holds_cause_action_evidence_and_runbook():
     verdict = told(kv_full())
     text = shown(verdict)
-    assert "CAUSE  kv-cache-saturation  (confidence 89%)  a (m)" in text  # 0.85 + 0.04: the queue's share confirms it
+    assert "CAUSE  kv-cache-saturation  (confidence 94%)  a (m)" in text  # 0.93 + 0.01: the queue's share confirms it
     assert verdict.sentence in text
     assert "change: Cap admission at the seats the pool has" in text
     assert "[--max-num-seqs 5]" in text
@@ -205,7 +205,7 @@ def test_a_report_says_what_else_holds_and_what_it_is_blind_to():
         server.gauges(running=8, waiting=20 * i, kv=0.1)
 
     text = shown(told(run(14, each)))
-    assert "also: unbounded-queue (70%)" in text
+    assert "also: unbounded-queue (96%)" in text
     assert "blind to: " in text
     assert "more" in text
 

@@ -283,8 +283,9 @@ def test_a_model_that_changes_with_the_process_is_two_scopes():
         server.page()
     found = scopes(server.pages)
     assert set(found) == {("made", "m"), ("made", "other")}
-    for window in found.values():
-        assert name_of(diagnose(window, SETTINGS)) in {"healthy", "undetermined", "no-traffic"}
+    # whose 20 requests were cut off is told of a restart; the other had nobody inside
+    assert name_of(diagnose(found["made", "m"], SETTINGS)) == "rollout-and-probes"
+    assert name_of(diagnose(found["made", "other"], SETTINGS)) in {"healthy", "undetermined", "no-traffic"}
 
 
 def test_a_gap_of_a_newer_exporter_is_read_as_missing():

@@ -110,12 +110,17 @@ def restarts(c: Context) -> Reading:
 
 def lost_by_restarts(c: Context) -> Reading:
     """Requests that were inside on the last page before each restart: their streams were cut. More may have come since."""
+    if not c.good.snapshots:
+        return absent(GapKind.MISSING, "no readable page", "llm_target_up")
+    unseen = c.lost(*INSIDE) if c.restarts else None
+    if unseen:
+        return missing(c, unseen)
     lost = 0.0
     for moment in c.restarts:
         before = [s for s in c.good.snapshots if s.t < moment]
         if before:
             lost += sum(v for k, v in before[-1].samples.items() if k.name in INSIDE)
-    return number(lost)
+    return number(lost, Standing.LOWER)
 
 
 def processes_behind(c: Context) -> Reading:

@@ -11,7 +11,7 @@ import math
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
-from llmvitals.signals.measure import Line, mann_kendall_z, steps
+from llmvitals.signals.measure import Line, line, mann_kendall_z, steps
 from llmvitals.signals.reading import Reading, Standing
 
 FINISHED = "llm_requests_finished_total"
@@ -233,10 +233,11 @@ def turnover_ratio(c: Context) -> Reading:
 
 
 def waiting_trend_z(c: Context) -> Reading:
-    """Mann-Kendall z of the waiting requests: above 3 their rise is no chance."""
-    if c.waiting is None:
-        return missing(c, WAITING)
-    return number(mann_kendall_z(c.waiting.values))
+    """Mann-Kendall z of the waiting requests on the pages that show them: above 2.33 their rise is one chance in a
+    hundred.
+    """
+    shown = line(c.live, WAITING)
+    return missing(c, WAITING) if shown is None else number(mann_kendall_z(shown.values))
 
 
 def waiting_growth_sigmas(c: Context) -> Reading:
