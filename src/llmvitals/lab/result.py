@@ -47,6 +47,11 @@ class Played:
     first right verdict in scrape intervals (None: it never came). ``valid`` says whether it counts as showing its cause:
     the same seed without the fault meets the SLO (for a hazard: is without the hazard) and with it does not; ``why`` says
     why it does not count.
+
+    ``known_before``: the right verdict stood already on the last page before the onset, so that the play says nothing about
+    delay. ``first`` is the first cause that led after the onset (``''``: none did). ``hurt``: clients are clearly hurt in the
+    judged window, whatever the kind and whether or not the play counts. ``truth``: the causes that a look-alike really has
+    (empty: nothing is wrong with it). ``number`` and ``attempt`` say which play of its row it is, and which draw of it.
     """
 
     scenario: str
@@ -62,6 +67,12 @@ class Played:
     delay: float | None
     valid: bool
     why: str = ""
+    known_before: bool = False
+    first: str = ""
+    hurt: bool = False
+    truth: tuple[str, ...] = ()
+    number: int = 0
+    attempt: int = 0
 
 
 SHEDDING = "overloaded-and-shedding"
