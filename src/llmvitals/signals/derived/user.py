@@ -106,7 +106,7 @@ def tpot_harm_p(c: Context) -> Reading:
         return _harm(tpot_breaches(c), c, TPOT)
     h = c.hist(ITL)
     if h is None:
-        return missing(c, TPOT)
+        return missing(c, c.lost(ITL) or TPOT)
     if h.total <= 0:
         return no_traffic("tokens")
     slow = (h.total - h.at_most(c.settings.slo.tpot_seconds)[1]) / h.total

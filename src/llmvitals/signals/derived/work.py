@@ -96,7 +96,7 @@ def token_mean_seconds(c: Context) -> Reading:
         h = c.hist(family)
         if h is not None:
             return number(h.sum / h.total, standing) if h.total else no_traffic("output token")
-    return missing(c, TPOT)
+    return missing(c, c.lost(TPOT, ITL) or TPOT)
 
 
 def itl_spread(c: Context) -> Reading:
