@@ -73,9 +73,9 @@ def _while_waiting(row: WhileWaiting, settings: Settings) -> Rule:
     return rule(
         row.name,
         Infix(
-            "and",
-            Infix(row.op, Selector(text.series_of(signal)), Number(line)),
+            f"and on ({', '.join(signal.by)})",  # a GPU's series name no model
             Infix(">", Selector(text.series_of(waiting)), Number(0)),
+            Infix(row.op, Selector(text.series_of(signal)), Number(line)),
         ),
         wait=row.wait,
         labels={"severity": Severity.TICKET.value},

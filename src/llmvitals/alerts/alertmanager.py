@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llmvitals.alerts.policy import CAUSES
+from llmvitals.alerts.policy import CAUSES, Severity
 from llmvitals.schema import SCOPE
 from llmvitals.triage.checks import BY_CAUSE
 
@@ -12,8 +12,11 @@ EXAMPLE_URL = "http://127.0.0.1:9099"
 
 
 def inhibitions() -> list[dict[str, Any]]:
-    """A target that is gone silences all of its instance; a cause silences its consequences in the same scope."""
-    alerted = {row.cause for row in CAUSES}
+    """A target that is gone silences all of its instance; a cause silences its consequences in the same scope, but what
+    waits for office hours silences nothing that wakes somebody.
+    """
+    alerted = {row.cause: row.severity for row in CAUSES}
+    quiet = {Severity.PAGE: set(Severity), Severity.TICKET: {Severity.TICKET}}
     gone = {
         "source_matchers": ['alertname="LLMTargetGone"'],
         "target_matchers": ['alertname=~"LLM.+"', 'alertname!="LLMTargetGone"'],
@@ -27,7 +30,11 @@ def inhibitions() -> list[dict[str, Any]]:
             "equal": list(SCOPE),
         }
         for row in CAUSES
-        if (consequences := [cause for cause in BY_CAUSE[row.cause].explains if cause in alerted])
+        if (
+            consequences := [
+                cause for cause in BY_CAUSE[row.cause].explains if alerted.get(cause) in quiet[row.severity]
+            ]
+        )
     ]
     return [gone, unwatched, *explained]
 

@@ -37,11 +37,21 @@ PAGE, TICKET = Severity.PAGE, Severity.TICKET
 CAUSES: tuple[CauseAlert, ...] = (
     CauseAlert("not-serving", PAGE, "1m", ("stalled_seconds", "dead_tail_pages", "error_ratio")),
     CauseAlert("telemetry-broken", PAGE, "5m", ("failed_scrape_ratio", "core_families_missing", "contradiction")),
-    CauseAlert("overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests")),
+    CauseAlert("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
+    CauseAlert("vram-headroom", TICKET, "0m", ("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts")),
+    CauseAlert(
+        "overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests", "refused_call_ratio")
+    ),
     CauseAlert("cold-start", TICKET, "1m", ("uptime_seconds", "ttft_p95_seconds")),
-    CauseAlert("rollout-and-probes", TICKET, "0m", ("restarts", "failed_scrape_ratio")),
+    CauseAlert("rollout-and-probes", TICKET, "0m", ("restarts", "planned_restarts", "lost_by_restarts")),
+    CauseAlert("interconnect-bound", TICKET, "10m", ("gpu_link_use_ratio", "gpus_per_rank", "tpot_p95_seconds")),
     CauseAlert("adapter-slots", TICKET, "5m", ("adapters_short_ratio", "lora_slots", "requests_waiting")),
     CauseAlert("grammar-compilation", TICKET, "5m", ("deferred_share_ratio", "requests_waiting", "ttft_p95_seconds")),
+    CauseAlert("retry-storm", TICKET, "3m", ("retry_ratio", "call_failure_ratio", "first_calls_per_minute")),
+    CauseAlert("runaway-agent", TICKET, "5m", ("session_calls_peak", "session_calls_excess", "session_repeats_peak")),
+    CauseAlert("noisy-tenant", TICKET, "5m", ("tenant_share_ratio", "tenant_excess", "fair_tokens_per_minute")),
+    CauseAlert("fan-out", TICKET, "15m", ("calls_per_user_request", "planned_calls", "fan_out_excess")),
+    CauseAlert("uncached-repeats", TICKET, "30m", ("uncached_repeat_ratio", "response_cache_hit_ratio")),
     CauseAlert(
         "preemption-thrash", TICKET, "3m", ("preemptions_per_minute", "preemptions_per_completion", "seats_full")
     ),
@@ -51,6 +61,12 @@ CAUSES: tuple[CauseAlert, ...] = (
     CauseAlert("preemption-mode", TICKET, "10m", ("preemptions_per_minute", "prompt_mean_tokens")),
     CauseAlert("batch-too-small", TICKET, "5m", ("running_max", "waiting_share_ratio", "kv_usage_high_ratio")),
     CauseAlert("batch-too-large", TICKET, "5m", ("tpot_p95_seconds", "running_max")),
+    CauseAlert(
+        "connection-exhaustion",
+        TICKET,
+        "3m",
+        ("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
+    ),
     CauseAlert("api-server-bound", TICKET, "5m", ("frontend_residual_seconds", "page_answer_seconds", "api_cpu_cores")),
     CauseAlert("kv-transfer-bound", TICKET, "5m", ("kv_transfer_mean_seconds", "kv_transfer_failures")),
     CauseAlert("prefix-caching-off", TICKET, "30m", ("prompt_share_ratio", "prompt_mean_tokens")),
@@ -60,9 +76,9 @@ CAUSES: tuple[CauseAlert, ...] = (
     CauseAlert("prefill-bound", TICKET, "5m", ("prompt_tokens_rate", "ttft_p95_seconds", "requests_waiting")),
     CauseAlert("prefill-decode-interference", TICKET, "5m", ("itl_spread", "tpot_p95_seconds", "prompt_p95_tokens")),
     CauseAlert("draft-rejected", TICKET, "15m", ("draft_acceptance_ratio", "tpot_p95_seconds")),
-    CauseAlert("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "ttft_p95_seconds")),
+    CauseAlert("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "large_token_ratio", "ttft_p95_seconds")),
     CauseAlert("unbounded-queue", TICKET, "3m", ("requests_waiting", "wait_ahead_seconds", "queue_age_seconds")),
-    CauseAlert("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio")),
+    CauseAlert("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio", "ghost_call_ratio")),
     CauseAlert("unbounded-output", TICKET, "15m", ("open_max_tokens_requests", "open_max_tokens_ratio")),
 )
 

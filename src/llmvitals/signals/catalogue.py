@@ -69,6 +69,11 @@ def _x(id: str, title: str, unit: str, layer: Layer, expr: Expr, standing: Stand
     return Signal(id, title, unit, layer, expr=expr, standing=standing)
 
 
+def _card(id: str, title: str, unit: str, expr: Expr) -> Signal:
+    """What a GPU shows of itself: it belongs to a target, whatever models that serves, so its series name none."""
+    return Signal(id, title, unit, E, expr=expr, by=("instance",))
+
+
 def _d(id: str, title: str, unit: str, layer: Layer, derive: Derive, standing: Standing = Standing.EXACT) -> Signal:
     return Signal(id, title, unit, layer, derive=derive, standing=standing)
 
@@ -292,47 +297,42 @@ SIGNALS: tuple[Signal, ...] = (
     _d("page_answer_seconds", "Answer time of the metrics page, median", "seconds", E, work.page_answer_seconds),
     _d("stalled_front_ratio", "Time in which the front end stalled", "ratio", E, work.stalled_front_ratio),
     _d("api_cpu_cores", "CPU of the API process", "cores", E, work.api_cpu_cores),
-    _x("gpu_sm_active_ratio", "GPU: SMs active", "ratio", E, Gauge("llm_gpu_sm_active_ratio", agg=Agg.AVG)),
-    _x(
+    _card("gpu_sm_active_ratio", "GPU: SMs active", "ratio", Gauge("llm_gpu_sm_active_ratio", agg=Agg.AVG)),
+    _card(
         "gpu_tensor_active_ratio",
         "GPU: tensor pipe active",
         "ratio",
-        E,
         Gauge("llm_gpu_tensor_active_ratio", agg=Agg.AVG),
     ),
-    _x("gpu_dram_active_ratio", "GPU: memory active", "ratio", E, Gauge("llm_gpu_dram_active_ratio", agg=Agg.AVG)),
-    _x(
+    _card("gpu_dram_active_ratio", "GPU: memory active", "ratio", Gauge("llm_gpu_dram_active_ratio", agg=Agg.AVG)),
+    _card(
         "gpu_sm_active_mean_ratio",
         "GPU: SMs active, over the window",
         "ratio",
-        E,
         OverTime(Stat.AVG, "llm_gpu_sm_active_ratio", agg=Agg.AVG),
     ),
-    _x(
+    _card(
         "gpu_memory_used_ratio",
         "GPU memory in use",
         "ratio",
-        E,
         ratio(
             Gauge("llm_gpu_memory_used_bytes"),
             Binary(Op.ADD, Gauge("llm_gpu_memory_used_bytes"), Gauge("llm_gpu_memory_free_bytes")),
         ),
     ),
-    _x("gpu_power_watts", "GPU power", "watts", E, Gauge("llm_gpu_power_watts")),
+    _card("gpu_power_watts", "GPU power", "watts", Gauge("llm_gpu_power_watts")),
     # -- engine: what only GPUs and the host show --
     _d("gpus_per_rank", "GPUs that share one engine", "", E, gpu.gpus_per_rank),
-    _x(
+    _card(
         "gpu_tensor_active_mean_ratio",
         "GPU: tensor pipe active, over the window",
         "ratio",
-        E,
         OverTime(Stat.AVG, "llm_gpu_tensor_active_ratio", agg=Agg.AVG),
     ),
-    _x(
+    _card(
         "gpu_dram_active_mean_ratio",
         "GPU: memory active, over the window",
         "ratio",
-        E,
         OverTime(Stat.AVG, "llm_gpu_dram_active_ratio", agg=Agg.AVG),
     ),
     _d("gpu_memory_free_low_ratio", "GPU memory that stays free", "ratio", E, gpu.memory_free_low_ratio, UP),
