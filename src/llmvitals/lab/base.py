@@ -6,11 +6,13 @@ top (:mod:`faults`), so that the same draw without its fault is this.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llmvitals.lab.draw import Draw
+from llmvitals.lab.truth import SLO
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.hardware import machine
 from llmvitals.simulator.roofline import Machine, step_cost
@@ -34,6 +36,9 @@ PLANTS: tuple[tuple[str, str, int, str | None], ...] = (
 
 MOST_PREFILL = 0.35
 """Share of the time that prompts may take in a healthy deployment: more of it makes streams uneven."""
+
+ONE_GPU = tuple(plant for plant in PLANTS if plant[2] == 1)
+SEVERAL = tuple(plant for plant in PLANTS if plant[2] > 1)
 
 NAMES = ("chat", "assistant", "prod-llm", "qwen-a", "support-bot", "m1")
 
@@ -196,3 +201,63 @@ def step_seconds(plant: Machine, sequences: float, context: float) -> float:
 def prefill_seconds(plant: Machine, prompt: float) -> float:
     """One prompt by itself (seconds of kernels)."""
     return step_cost(plant, 1, round(prompt), round(prompt)).kernel
+
+
+def pooled(a: Base, contexts: float, tokens: float) -> Base:
+    """A pool for so many contexts of so many tokens, at least the one full context without which no engine starts."""
+    engine = a.setup.engine
+    least = -(-engine.max_model_len // engine.block_tokens)
+    return a.engine(blocks=max(math.ceil(contexts * tokens / engine.block_tokens), least))
+
+
+def whole_contexts(contexts: float) -> float:
+    """So many whole contexts and half of one: room in which those inside grow."""
+    return max(1, math.floor(contexts)) + 0.5
+
+
+def prompts_per_second(a: Base) -> float:
+    """Prompts of mean length that the machine computes when it does nothing else."""
+    return 1.0 / prefill_seconds(a.setup.engine.machine, a.prompt)
+
+
+def shortened(a: Base, longest: int) -> Base:
+    """A model that accepts contexts up to ``longest`` and traffic that keeps to it."""
+    half = longest // 2 - 1
+
+    def cut(stream: Stream) -> Stream:
+        return replace(stream, prompt=replace(stream.prompt, high=half), output=replace(stream.output, high=half))
+
+    return a.engine(max_model_len=longest).each(cut)
+
+
+def shared_prompts(draw: Draw, busy: float) -> Base:
+    """Long shared beginnings that the cache saves: the load is what the machine serves of it with hits."""
+    a = base(draw, prompt=(2200, 4000), output=(30, 80), running=(2, 4), spread=(0.02, 0.1))
+    fit = prompts_per_second(a)
+    prefixes, tokens = draw.whole(2, 6), round(a.prompt * draw.between(0.8, 0.92))
+    a = a.engine(max_num_seqs=128, blocks=1_500_000 // a.setup.engine.block_tokens)
+    a = a.streams(prefix_tokens=tokens, prefixes=prefixes)
+    return a.each(lambda s: replace(s, rate=fit * busy * (0.3 if s.name == "usual" else 0.7)))
+
+
+def well_filled(draw: Draw) -> Base:
+    """A server whose batch is as large as its users' patience allows: more seats would break the time per token."""
+    a = base(draw, prompt=(100, 300), output=(60, 150), running=(3, 6), plants=ONE_GPU)
+    machine = replace(a.setup.engine.machine, step_seconds=0.006, sequence_seconds=draw.between(0.0008, 0.0011))
+    a = a.engine(machine=machine)
+    most = draw.between(0.86, 0.92) * SLO.tpot_seconds
+    seats = next(n for n in range(4, 512) if token_seconds(a, n + 1) > most)
+    return a.engine(max_num_seqs=seats)
+
+
+def token_seconds(a: Base, seats: int) -> float:
+    """Time per output token with all seats taken: a decode step, and what prompts take of the time."""
+    machine = a.setup.engine.machine
+    step = step_seconds(machine, seats, a.context)
+    return step / (1.0 - min(0.9, seats / (a.output * step) * prefill_seconds(machine, a.prompt)))
+
+
+def served(a: Base) -> float:
+    """Requests/s that its seats serve."""
+    seats = a.setup.engine.max_num_seqs
+    return seats / (a.output * token_seconds(a, seats))

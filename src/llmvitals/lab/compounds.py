@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from llmvitals.lab import faults
+from llmvitals.lab import faults, hazards
 from llmvitals.lab.base import Base
 from llmvitals.lab.draw import Draw
 from llmvitals.lab.result import Kind
@@ -53,7 +53,7 @@ def tenant_and_pool(draw: Draw) -> Pair:
 def prefill_and_caching_off(draw: Draw) -> Pair:
     """A cache that is off, and half as much again of the prompts: without it, they alone fill the machine."""
     pair = faults.prefix_caching_off(draw)
-    return _both(pair, pair.bad.surge(rate=pair.bad.setup.workload.streams[1].rate * 1.5))
+    return _both(pair, pair.bad.surge(rate=pair.bad.setup.workload.streams[1].rate * draw.between(3.0, 4.0)))
 
 
 def queue_and_retries(draw: Draw) -> Pair:
@@ -80,7 +80,7 @@ ROWS: tuple[Scenario, ...] = (
         Kind.COMPOUND,
         thrash_and_ghosts,
         ("preemption-thrash", "ghost-compute"),
-        hazard=lambda f: f.preemptions > max(5 * f.minutes, f.finished / 4),
+        hazard=hazards.thrash,
     ),
     Scenario(
         "heat+seats",

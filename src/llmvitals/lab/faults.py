@@ -9,69 +9,49 @@ import math
 from dataclasses import replace
 
 from llmvitals.lab import spoil
-from llmvitals.lab.base import PLANTS, Base, base, prefill_seconds, step_seconds
+from llmvitals.lab.base import (
+    ONE_GPU,
+    SEVERAL,
+    base,
+    pooled,
+    prefill_seconds,
+    prompts_per_second,
+    served,
+    shared_prompts,
+    shortened,
+    well_filled,
+    whole_contexts,
+)
 from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
+from llmvitals.lab.truth import SLO
 from llmvitals.simulator.config import Speculation, Transfer
 from llmvitals.simulator.hardware import LINKS
 from llmvitals.simulator.setup import Restart, Slow
-from llmvitals.simulator.workload import Lengths, Stream
-
-SLO_TPOT = 0.05
-"""Seconds per token that users were promised, by default."""
-
-ONE_GPU = tuple(plant for plant in PLANTS if plant[2] == 1)
-SEVERAL = tuple(plant for plant in PLANTS if plant[2] > 1)
-
-
-def _pool(a: Base, contexts: float, tokens: float) -> Base:
-    """A pool for so many contexts of so many tokens, at least the one full context without which no engine starts."""
-    engine = a.setup.engine
-    least = -(-engine.max_model_len // engine.block_tokens)
-    return a.engine(blocks=max(math.ceil(contexts * tokens / engine.block_tokens), least))
-
-
-def _whole(contexts: float) -> float:
-    """So many whole contexts and half of one: room in which those inside grow."""
-    return max(1, math.floor(contexts)) + 0.5
-
-
-def prompts_per_second(a: Base) -> float:
-    """Prompts of mean length that the machine computes when it does nothing else."""
-    return 1.0 / prefill_seconds(a.setup.engine.machine, a.prompt)
-
-
-def _short(a: Base, longest: int) -> Base:
-    """A model that accepts contexts up to ``longest`` and traffic that keeps to it."""
-    half = longest // 2 - 1
-
-    def cut(stream: Stream) -> Stream:
-        return replace(stream, prompt=replace(stream.prompt, high=half), output=replace(stream.output, high=half))
-
-    return a.engine(max_model_len=longest).each(cut)
+from llmvitals.simulator.workload import Lengths
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
 def kv_saturation(draw: Draw) -> Pair:
     """Prompts of thousands of tokens: the pool is a part of what the load keeps running, and the next one does not fit."""
-    good = _short(base(draw, prompt=(2200, 3500), output=(150, 260), running=(5, 8), spread=(0.05, 0.15)), 8192)
+    good = shortened(base(draw, prompt=(2200, 3500), output=(150, 260), running=(5, 8), spread=(0.05, 0.3)), 8192)
     share = draw.by(By((0.65, 0.8), (0.5, 0.65), (0.35, 0.5)))
-    return Pair(_pool(good, _whole(good.running * share), good.prompt + good.output), good)
+    return Pair(pooled(good, whole_contexts(good.running * share), good.prompt + good.output), good)
 
 
 def preemption_thrash(draw: Draw) -> Pair:
     """Short prompts and long answers: admission looks at the prompt, and what grows does not fit."""
-    good = _short(base(draw, prompt=(80, 250), output=(350, 700), running=(12, 24), spread=(0.1, 0.3)), 2048)
+    good = shortened(base(draw, prompt=(80, 250), output=(350, 700), running=(12, 24), spread=(0.1, 0.3)), 2048)
     share = draw.by(By((0.7, 0.8), (0.5, 0.7), (0.35, 0.5)))
-    return Pair(_pool(good, good.running * share, good.context), good)
+    return Pair(pooled(good, good.running * share, good.context), good)
 
 
 def preemption_mode(draw: Draw) -> Pair:
     """Prompts of thousands of tokens are let in chunk by chunk; those that do not fit are computed again and again."""
-    good = _short(base(draw, prompt=(4200, 5500), output=(250, 500), running=(8, 12), spread=(0.05, 0.2)), 16_384)
+    good = shortened(base(draw, prompt=(4200, 5500), output=(250, 500), running=(8, 12), spread=(0.05, 0.2)), 16_384)
     good = good.engine(reserve_full_prompt=False)
     share = draw.by(By((0.7, 0.8), (0.55, 0.7), (0.45, 0.55)))
-    return Pair(_pool(good, good.running * share, good.context), good)
+    return Pair(pooled(good, good.running * share, good.context), good)
 
 
 def vram_headroom(draw: Draw) -> Pair:
@@ -86,7 +66,7 @@ def vram_headroom(draw: Draw) -> Pair:
 
 def block_fragmentation(draw: Draw) -> Pair:
     """Blocks of hundreds of tokens for contexts of tens: most of what is held is empty."""
-    good = _short(base(draw, prompt=(16, 36), output=(24, 40), running=(16, 28), spread=(0.3, 0.5)), 1024)
+    good = shortened(base(draw, prompt=(16, 36), output=(24, 40), running=(16, 28), spread=(0.3, 0.5)), 1024)
     size = draw.one((128, 256))
     # the same memory, cut into larger blocks: too few of them for the load, although its tokens would fit
     share = draw.by(By((0.6, 0.7), (0.45, 0.6), (0.35, 0.45)))
@@ -100,7 +80,7 @@ def context_imbalance(draw: Draw) -> Pair:
     good = base(draw, prompt=(4300, 5000), output=(300, 380), running=(8, 12), spread=(0.02, 0.08))
     wide = good.engine(max_model_len=round(4.4 * (good.prompt + good.output)))
     share = draw.by(By((0.75, 0.85), (0.65, 0.75), (0.55, 0.65)))
-    return Pair(_pool(wide, _whole(good.running * share), good.prompt + good.output), good)
+    return Pair(pooled(wide, whole_contexts(good.running * share), good.prompt + good.output), good)
 
 
 # -- batch ------------------------------------------------------------------------------------------------------------
@@ -177,11 +157,11 @@ def draft_rejected(draw: Draw) -> Pair:
     tokens = draw.whole(4, 7)
     acceptance = draw.by(By((0.3, 0.4), (0.15, 0.3), (0.03, 0.15)))
     gained = sum(acceptance**i for i in range(tokens + 1))  # tokens a step (Leviathan et al. 2023, equation 1)
-    worth = SLO_TPOT * draw.by(By((1.4, 1.6), (1.6, 1.9), (1.9, 2.3)))  # what a token then takes
+    worth = SLO.tpot_seconds * draw.by(By((1.4, 1.6), (1.6, 1.9), (1.9, 2.3)))  # what a token then takes
     kernel = good.step - good.setup.engine.machine.step_seconds
-    return Pair(
-        good.engine(speculation=Speculation(tokens, acceptance, (worth * gained - good.step) / (tokens * kernel))), good
-    )
+    cost = (worth * gained - good.step) / (tokens * kernel)
+    accepted = Speculation(tokens, draw.between(0.75, 0.9), cost)
+    return Pair(good.engine(speculation=Speculation(tokens, acceptance, cost)), good.engine(speculation=accepted))
 
 
 def unbounded_output(draw: Draw) -> Pair:
@@ -199,25 +179,15 @@ def unbounded_output(draw: Draw) -> Pair:
 
 
 # -- caches -----------------------------------------------------------------------------------------------------------
-def _shared(draw: Draw, busy: float) -> Base:
-    """Long shared beginnings that the cache saves: the load is what the machine serves of it with hits."""
-    a = base(draw, prompt=(2200, 4000), output=(30, 80), running=(2, 4), spread=(0.02, 0.1))
-    fit = prompts_per_second(a)
-    prefixes, tokens = draw.whole(2, 6), round(a.prompt * draw.between(0.8, 0.92))
-    a = a.engine(max_num_seqs=128, blocks=1_500_000 // a.setup.engine.block_tokens)
-    a = a.streams(prefix_tokens=tokens, prefixes=prefixes)
-    return a.each(lambda s: replace(s, rate=fit * busy * (0.3 if s.name == "usual" else 0.7)))
-
-
 def prefix_cache_miss(draw: Draw) -> Pair:
     """A request id at the head of every prompt: nothing that follows is ever found."""
-    good = _shared(draw, draw.by(By((0.85, 0.95), (0.95, 1.15), (1.15, 1.6))))
+    good = shared_prompts(draw, draw.by(By((0.85, 0.95), (0.95, 1.15), (1.15, 1.6))))
     return Pair(good.streams(id_first=True), good)
 
 
 def prefix_caching_off(draw: Draw) -> Pair:
     """The same prompts on a server whose cache is switched off."""
-    good = _shared(draw, draw.by(By((0.85, 0.95), (0.95, 1.15), (1.15, 1.6))))
+    good = shared_prompts(draw, draw.by(By((0.85, 0.95), (0.95, 1.15), (1.15, 1.6))))
     return Pair(good.engine(prefix_caching=False), good)
 
 
@@ -238,8 +208,8 @@ def interconnect(draw: Draw) -> Pair:
     machine = good.setup.engine.machine
     link = replace(
         LINKS["PCIe 4.0 x16"],
-        bandwidth=LINKS["PCIe 4.0 x16"].bandwidth * draw.by(By((0.25, 0.4), (0.15, 0.25), (0.08, 0.15))),
-        latency=draw.by(By((120e-6, 160e-6), (160e-6, 250e-6), (250e-6, 400e-6))),
+        bandwidth=LINKS["PCIe 4.0 x16"].bandwidth * draw.by(By((0.25, 0.7), (0.15, 0.25), (0.08, 0.15))),
+        latency=draw.by(By((80e-6, 160e-6), (160e-6, 250e-6), (250e-6, 400e-6))),
     )
     return Pair(good.engine(machine=replace(machine, link=link)), good)
 
@@ -303,41 +273,18 @@ def adapter_slots(draw: Draw) -> Pair:
 
 
 # -- demand -----------------------------------------------------------------------------------------------------------
-def _full(draw: Draw) -> Base:
-    """A server whose batch is as large as its users' patience allows: more seats would break the time per token."""
-    a = base(draw, prompt=(100, 300), output=(60, 150), running=(3, 6), plants=ONE_GPU)
-    machine = replace(a.setup.engine.machine, step_seconds=0.006, sequence_seconds=draw.between(0.0008, 0.0011))
-    a = a.engine(machine=machine)
-    most = draw.between(0.86, 0.92) * SLO_TPOT
-    seats = next(n for n in range(4, 512) if _token_seconds(a, n + 1) > most)
-    return a.engine(max_num_seqs=seats)
-
-
-def _token_seconds(a: Base, seats: int) -> float:
-    """Time per output token with all seats taken: a decode step, and what prompts take of the time."""
-    machine = a.setup.engine.machine
-    step = step_seconds(machine, seats, a.context)
-    return step / (1.0 - min(0.9, seats / (a.output * step) * prefill_seconds(machine, a.prompt)))
-
-
-def _served(a: Base) -> float:
-    """Requests/s that its seats serve."""
-    seats = a.setup.engine.max_num_seqs
-    return seats / (a.output * _token_seconds(a, seats))
-
-
 def unbounded_queue(draw: Draw) -> Pair:
     """More arrives than a well-filled server serves, and nothing says no."""
-    a = _full(draw)
-    fit = _served(a)
+    a = well_filled(draw)
+    fit = served(a)
     much = draw.by(By((1.15, 1.3), (1.3, 1.7), (1.7, 2.5)))
     return Pair(a.surge(rate=fit * much), a.surge(rate=fit * 0.5))
 
 
 def noisy_tenant(draw: Draw) -> Pair:
     """One tenant sends many times its share; the others wait."""
-    a = _full(draw)
-    fit = _served(a)
+    a = well_filled(draw)
+    fit = served(a)
     a = a.surge(rate=fit * 0.2)
     names = ("c", "d", "e")[: draw.whole(1, 3)]
     others = tuple(a.stream(name, 0.0, rate=fit * 0.1, tenant=name) for name in names)
@@ -348,8 +295,8 @@ def noisy_tenant(draw: Draw) -> Pair:
 
 def retry_storm(draw: Draw) -> Pair:
     """For some seconds every call fails; clients try again at once, and again, and their calls keep the server full."""
-    a = _full(draw)
-    fit = _served(a)
+    a = well_filled(draw)
+    fit = served(a)
     a = a.streams(timeout=draw.between(4.0, 8.0)).surge(rate=fit * draw.by(By((0.5, 0.55), (0.55, 0.6), (0.6, 0.68))))
     spell = draw.by(By((8, 12), (12, 18), (18, 25)))
     a = a.part("faults", failing=((a.times.onset, a.times.onset + spell),))
@@ -368,14 +315,14 @@ def impatient(draw: Draw) -> Pair:
 def never_cancelled(draw: Draw) -> Pair:
     """Clients leave, and nobody tells the engine: their work goes on to its end."""
     a = base(draw, output=(200, 400), running=(7, 14))
-    share = draw.by(By((0.6, 0.7), (0.7, 0.8), (0.8, 0.95)))
-    return Pair(a.surge(leaves=share).gateway(cancel_seconds=math.inf), a)
+    a = a.surge(leaves=draw.by(By((0.6, 0.7), (0.7, 0.8), (0.8, 0.95))))
+    return Pair(a.gateway(cancel_seconds=math.inf), a)
 
 
 def fan_out(draw: Draw) -> Pair:
     """One question of a user has become many calls of the model."""
-    a = _full(draw)
-    fit = _served(a)
+    a = well_filled(draw)
+    fit = served(a)
     calls = draw.by(By((4, 6), (6, 10), (10, 20)))
     users = fit * draw.between(1.15, 1.6) / calls
     return Pair(a.surge(rate=users, fan_out=calls), a.surge(rate=users, fan_out=1.0))
@@ -411,7 +358,7 @@ def rollout(draw: Draw) -> Pair:
 def throttled(draw: Draw) -> Pair:
     """The card's clocks are held down, for heat or for power."""
     good = base(draw, running=(6, 12), plants=SEVERAL)
-    factor = draw.by(By((0.3, 0.38), (0.22, 0.3), (0.12, 0.22)))
+    factor = draw.by(By((0.32, 0.5), (0.22, 0.32), (0.12, 0.22)))
     slow = Slow(good.times.onset, math.inf, factor, draw.one(("thermal", "power")))
     return Pair(good.part("faults", slow=(slow,)), good)
 
@@ -460,18 +407,18 @@ def filtered_page(draw: Draw) -> Pair:
         b"vllm:num_requests_waiting",
         b"vllm:generation_tokens",
     )
-    return Pair(good, good, spoil.Spoil(0.0, spoil.without(*gone)))
+    return Pair(good, good, spoil.Spoil(good.times.onset, spoil.without(*gone)))
 
 
 def shared_address(draw: Draw) -> Pair:
     """Two servers take turns in answering behind one address."""
     good = base(draw)
-    return Pair(good, good, spoil.Spoil(0.0, spoil.two_processes(draw.between(100, 400))))
+    return Pair(good, good, spoil.Spoil(good.times.onset, spoil.two_processes(draw.between(100, 400))))
 
 
 def shedding(draw: Draw) -> Pair:
     """More comes than is served; the rest is refused at the door, and what is let in is served well."""
-    a = _full(draw)
-    fit = _served(a)
+    a = well_filled(draw)
+    fit = served(a)
     a = a.engine(max_queued=max(2, round(fit * draw.between(0.3, 0.7))))
     return Pair(a.surge(rate=fit * draw.by(By((1.3, 1.5), (1.5, 2.0), (2.0, 3.0)))), a.surge(rate=fit * 0.4))

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from llmvitals.lab import faults
-from llmvitals.lab.base import PLANTS, Base, base
+from llmvitals.lab.base import (
+    ONE_GPU,
+    PLANTS,
+    SEVERAL,
+    Base,
+    base,
+    pooled,
+    served,
+    shared_prompts,
+    shortened,
+    well_filled,
+)
 from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
-from llmvitals.simulator.config import Speculation
+from llmvitals.simulator.config import Speculation, Transfer
 from llmvitals.simulator.setup import Slow
 from llmvitals.simulator.workload import Lengths, Stream, Workload
-
-ONE_GPU = tuple(plant for plant in PLANTS if plant[2] == 1)
 
 
 def _well(a: Base) -> Pair:
@@ -63,14 +73,14 @@ def closed(draw: Draw) -> Pair:
 
 
 def busy(draw: Draw) -> Pair:
-    """About half of what the seats serve, and every promise kept."""
-    a = faults._full(draw)
-    return _well(a.surge(rate=faults._served(a) * draw.between(0.45, 0.6)))
+    """Well filled, and every promise kept."""
+    a = well_filled(draw)
+    return _well(a.surge(rate=served(a) * draw.between(0.4, 0.65)))
 
 
 def hits(draw: Draw) -> Pair:
     """Shared beginnings that the prefix cache finds."""
-    return _well(faults._shared(draw, draw.between(0.5, 0.8)))
+    return _well(shared_prompts(draw, draw.between(0.5, 0.8)))
 
 
 def drafts(draw: Draw) -> Pair:
@@ -82,19 +92,21 @@ def drafts(draw: Draw) -> Pair:
 # -- look-alikes ------------------------------------------------------------------------------------------------------
 def full_but_fine(draw: Draw) -> Pair:
     """The pool is nearly full, and nobody waits for it."""
-    a = faults._short(base(draw, prompt=(1500, 3000), output=(60, 120), running=(6, 12), spread=(0.05, 0.15)), 8192)
+    a = shortened(base(draw, prompt=(1500, 3000), output=(60, 120), running=(6, 12), spread=(0.05, 0.15)), 8192)
     clients = max(3, round(a.running))
     a = a.each(lambda s: replace(s, rate=0.0) if s.name == "usual" else replace(s, rate=0.0, clients=clients, ramp=2.0))
-    return _well(faults._pool(a, clients * draw.between(1.1, 1.2), (a.prompt + a.output) * 1.1))
+    return _well(pooled(a, clients * draw.between(1.1, 1.2), (a.prompt + a.output) * 1.1))
 
 
 def one_burst(draw: Draw) -> Pair:
     """Long answers that come all at once overfill the pool for a moment, once."""
-    a = faults._short(base(draw, prompt=(80, 200), output=(60, 120), running=(4, 8), spread=(0.1, 0.3)), 2048)
-    a = faults._pool(a, 16, 700)
-    n = round(16 * 700 / 400)
-    at = a.times.onset
-    crowd = a.stream("crowd", 0.0, end=at + 2, clients=n, ramp=1.0, output=Lengths(450, 0.1), max_tokens=600)
+    a = shortened(base(draw, prompt=(80, 200), output=(60, 120), running=(4, 8), spread=(0.1, 0.3)), 2048)
+    a = pooled(a, 16, 700)
+    at = a.times.onset + 0.6 * a.times.window
+    # so many that they fit when they come, and not when they have grown
+    crowd = a.stream(
+        "crowd", 0.0, start=at, end=at + 2, clients=16 * 700 // 400, ramp=1.0, output=Lengths(450, 0.1), max_tokens=600
+    )
     return _well(a.more(crowd))
 
 
@@ -121,26 +133,26 @@ def everybody_waits(draw: Draw) -> Pair:
 
 
 def every_tenant_grew(draw: Draw) -> Pair:
-    """Overload to which all tenants add alike."""
-    a = faults._full(draw)
-    fit = faults._served(a)
-    names = ("a", "b", "c", "d")[: draw.whole(2, 4)]
-    each = fit * draw.between(1.4, 2.2) / len(names)
-    quiet = a.surge(rate=0.0)
-    return Pair(quiet.more(*(a.stream(n, 0.0, rate=each, tenant=n) for n in names)), quiet)
+    """Overload to which all tenants add by their weight, large ones more than small ones."""
+    a = well_filled(draw)
+    weights = tuple((name, draw.between(1.0, 4.0)) for name in ("a", "b", "c", "d")[: draw.whole(2, 4)])
+    load, whole = served(a) * draw.between(1.4, 2.2), sum(weight for _, weight in weights)
+    quiet = a.surge(rate=0.0).gateway(weights=weights)
+    shares = tuple(quiet.stream(name, 0.0, rate=load * weight / whole, tenant=name) for name, weight in weights)
+    return Pair(quiet.more(*shares), quiet)
 
 
 def fast_link(draw: Draw) -> Pair:
     """Tensor parallelism over a good link; decoding reads memory at full speed."""
-    return _well(base(draw, running=(6, 12), plants=faults.SEVERAL))
+    return _well(base(draw, running=(6, 12), plants=SEVERAL))
 
 
 def drained_burst(draw: Draw) -> Pair:
     """A burst queues up and is served."""
     a = base(draw, running=(4, 8))
-    seats = a.setup.engine.max_num_seqs
-    crowd = a.stream("crowd", 0.0, end=a.times.onset + 2, clients=round(seats * 1.5), ramp=1.0)
-    return _well(a.more(crowd))
+    at = a.times.onset + 0.6 * a.times.window
+    clients = round(a.setup.engine.max_num_seqs * draw.between(1.3, 1.8))
+    return _well(a.more(a.stream("crowd", 0.0, start=at, end=at + 2, clients=clients, ramp=1.0)))
 
 
 def organic_growth(draw: Draw) -> Pair:
@@ -166,19 +178,19 @@ def still_running(draw: Draw) -> Pair:
 
 
 def personal_answers(draw: Draw) -> Pair:
-    """As much as with repeats, but no question comes twice."""
+    """As much as with repeats, but hardly a question comes twice."""
     pair = faults.uncached_repeats(draw)
-    return Pair(pair.bad.streams(repeats=0.0), pair.good.streams(repeats=0.0))
+    few = draw.between(0.05, 0.15)
+    return Pair(pair.bad.surge(repeats=few), pair.bad.surge(repeats=few, rate=pair.good.rate * 0.3))
 
 
 def more_users(draw: Draw) -> Pair:
-    """As many calls as with a fan-out, from as many users as calls."""
-    pair = faults.fan_out(draw)
-
-    def alone(s: Stream) -> Stream:
-        return replace(s, rate=s.rate * s.fan_out, fan_out=1.0)
-
-    return Pair(pair.bad.each(alone), pair.good)
+    """Several calls for each user, as planned, and more users."""
+    a = well_filled(draw)
+    calls, fit = draw.whole(2, 5), served(a)
+    a = a.gateway(planned_calls=float(calls)).streams(fan_out=float(calls))
+    a = a.each(lambda s: replace(s, rate=s.rate / calls))
+    return Pair(a.surge(rate=fit * draw.between(1.3, 1.8) / calls), a.surge(rate=fit * 0.4 / calls))
 
 
 def batch_job(draw: Draw) -> Pair:
@@ -231,9 +243,10 @@ def low_clocks(draw: Draw) -> Pair:
 
 
 def capped_harmless(draw: Draw) -> Pair:
-    """The power limit is reached, and nobody notices."""
+    """The card is held down, and nobody notices."""
     a = base(draw, running=(2, 5), plants=ONE_GPU)
-    return _well(a.part("faults", slow=(Slow(a.times.onset, math.inf, draw.between(0.85, 0.95), "power"),)))
+    factor, reason = draw.between(0.6, 0.9), draw.one(("power", "thermal"))
+    return _well(a.part("faults", slow=(Slow(a.times.onset, math.inf, factor, reason),)))
 
 
 def held_blocks(draw: Draw) -> Pair:
@@ -252,16 +265,17 @@ def short_recompute(draw: Draw) -> Pair:
     return faults.preemption_thrash(draw)
 
 
-def caching_on_nothing_shared(draw: Draw) -> Pair:
-    """The cache is on; the prompts have nothing in common."""
-    return faults.prefill_bound(draw)
+def caching_off_nothing_shared(draw: Draw) -> Pair:
+    """The cache is off, and prompts that have nothing in common would not have used it."""
+    pair = faults.prefill_bound(draw)
+    return Pair(pair.bad.engine(prefix_caching=False), pair.good.engine(prefix_caching=False))
 
 
 def in_proportion(draw: Draw) -> Pair:
     """A pool that is too small for contexts that really are long."""
-    good = faults._short(base(draw, prompt=(4500, 6500), output=(24, 60), running=(5, 9), spread=(0.02, 0.1)), 16_384)
+    good = shortened(base(draw, prompt=(4500, 6500), output=(24, 60), running=(5, 9), spread=(0.02, 0.1)), 16_384)
     share = draw.by(By((0.6, 0.75), (0.45, 0.6), (0.4, 0.45)))
-    return Pair(faults._pool(good, good.running * share, good.prompt + good.output), good)
+    return Pair(pooled(good, good.running * share, good.prompt + good.output), good)
 
 
 def front_not_seats(draw: Draw) -> Pair:
@@ -301,8 +315,10 @@ def grammars_not_adapters(draw: Draw) -> Pair:
 
 
 def prefill_not_transfer(draw: Draw) -> Pair:
-    """Nothing is moved; prompts are long."""
-    return faults.prefill_bound(draw)
+    """Some KV comes from elsewhere, and fast; what is slow is computed here."""
+    pair = faults.batch_too_small(draw)
+    link = Transfer(pair.good.rate * pair.good.prompt * pair.good.setup.engine.machine.kv_bytes_per_token * 50)
+    return Pair(pair.bad.engine(transfer=link), pair.good.engine(transfer=link))
 
 
 def quiet_page(draw: Draw) -> Pair:
@@ -313,3 +329,18 @@ def quiet_page(draw: Draw) -> Pair:
 def open_queue(draw: Draw) -> Pair:
     """Nothing is refused; the queue grows."""
     return faults.unbounded_queue(draw)
+
+
+def left_and_cancelled(draw: Draw) -> Pair:
+    """Many clients leave early, and the engine stops at once."""
+    return _well(faults.never_cancelled(draw).good)
+
+
+def without(fault: Callable[[Draw], Pair]) -> Callable[[Draw], Pair]:
+    """The deployment of a fault, without the fault."""
+
+    def well(draw: Draw) -> Pair:
+        return _well(fault(draw).good)
+
+    well.__doc__ = f"The same without it: {' '.join((fault.__doc__ or '').split())}"
+    return well

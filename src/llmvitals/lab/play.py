@@ -5,17 +5,16 @@ What clients saw decides whether a scenario counts; the pages decide what the tr
 
 from __future__ import annotations
 
-import math
 import random
-import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.lab.base import WARM, Base
 from llmvitals.lab.draw import Draw
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, sources_of
-from llmvitals.lab.scenario import Facts, Pair, Scenario
+from llmvitals.lab.scenario import Pair, Scenario
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
+from llmvitals.lab.truth import CLEARLY, MET, Count, Facts, facts
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings
@@ -34,18 +33,7 @@ INSTANCE = "replica-0"
 READY = 2.0
 """Seconds after its start at which a young process answers its first scrape."""
 
-MET, BROKEN = 0.05, 0.10
-"""Shares of broken promises: up to MET the SLO (95 % of requests) is met; from BROKEN on, twice its budget, a scenario
-counts as showing harm. What lies between shows nothing, and does not count.
-"""
-
-CLEARLY = 1.25
-"""Harm counts where a promise is missed by a quarter: histograms of engines have no edge between 2 s and 2.5 s."""
-
-NO_CHANCE = 0.001
-"""Harm counts where a server that keeps its promise (95 %) would show as much by chance less often than this."""
-
-PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 7, 12, 12
+PER_CAUSE, PER_LOOKALIKE, PER_HEALTHY, PER_COMPOUND = 12, 6, 4, 12
 """Plays of each row at size 1."""
 
 ATTEMPTS = 8
@@ -89,7 +77,7 @@ def watch(job: Job, attempt: int = 0, *, fault: bool = True) -> Run:
     draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
     dialect = draw.one(row.dialects)
     pair = row.draw(draw)
-    return Run(pair.bad if fault else pair.good, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}")
+    return Run(pair.bad if fault else pair.good, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}", attempt)
 
 
 def showing(job: Job) -> tuple[Run, str]:
@@ -108,6 +96,7 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
     row = shown.row
     levels = LEVELS if telemetry is None else (level_of(telemetry),)
     verdicts = tuple((level, heard(diagnose(shown.window(shown.last, level), SETTINGS))) for level in levels)
+    course = _course(shown, levels[-1]) if row.causes and not why else _Course(False, "", None)
     return Played(
         scenario=row.name,
         kind=row.kind,
@@ -119,9 +108,15 @@ def play(job: Job, telemetry: tuple[str, ...] | None = None) -> Played:
         seed=job.seed,
         shown_by=row.shown_by,
         verdicts=verdicts,
-        delay=_delay(row, shown, levels[-1]) if row.causes and not why else None,
+        delay=course.delay,
         valid=not why,
         why=why,
+        known_before=course.known_before,
+        first=course.first,
+        hurt=shown.hurt,
+        truth=row.truth,
+        number=job.number,
+        attempt=shown.attempt,
     )
 
 
@@ -141,9 +136,9 @@ class Look:
 class Run:
     """One deployment, watched from its first page to the end of the scenario."""
 
-    def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str) -> None:
+    def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str, attempt: int = 0) -> None:
         times = base.times
-        self.base, self.row, self.pair, self.dialect = base, row, pair, dialect
+        self.base, self.row, self.pair, self.dialect, self.attempt = base, row, pair, dialect, attempt
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
         first = READY if row.young else WARM
@@ -155,7 +150,7 @@ class Run:
         )  # the last page is the newest there is
         self.snapshots: list[Snapshot] = []
         self.looks: list[Look] = []
-        before: _Count | None = None
+        before: Count | None = None
         rng = random.Random(seed)
         reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
         gpus = Ingest(instance="gpus", kind="dcgm")
@@ -163,15 +158,16 @@ class Run:
         while moment <= self.last + 1e-9:
             if before is None and self.last - times.window <= moment:
                 self.live.advance(ORIGIN + max(0.0, self.last - times.window))
-                before = _count(self.live.world)
+                before = Count.of(self.live.world)
             self.snapshots.append(self._look(moment, pair, rng, reader, gpus))
             moment += times.interval
         self.live.advance(ORIGIN + self.last)
         assert before is not None
-        margin = 1.0 if row.kind is Kind.HEALTHY else CLEARLY
-        self.facts = _facts(
-            before, _count(self.live.world), self.live.world, self.last - times.window, self.last, margin=margin
-        )
+        world, since = self.live.world, max(0.0, self.last - times.window)
+        # what is meant to be well is held to the promise itself, harm to what nobody can mistake
+        well = not (row.causes or row.truth)
+        self.facts = facts(before, world, since, self.last, margin=1.0 if well else CLEARLY)
+        self.hurt = facts(before, world, since, self.last, margin=CLEARLY).hurt
 
     def _look(self, moment: float, pair: Pair, rng: random.Random, reader: Ingest, gpus: Ingest) -> Snapshot:
         t = ORIGIN + moment
@@ -215,119 +211,57 @@ def _right(row: Scenario, said: Heard) -> bool:
     return said.leading in row.causes
 
 
-def _delay(row: Scenario, run: Run, level: str) -> float | None:
-    """Scrape intervals from the onset to the first verdict that names an injected cause."""
-    for moment in run.moments():
-        if _right(row, heard(diagnose(run.window(moment, level), SETTINGS))):
-            return (moment - run.onset) / run.base.times.interval
-    return None
-
-
-# -- truth ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _Count:
-    """Counters of a world at one moment."""
-
-    preemptions: int
-    finished: int
-    rejected: int
-    down: int
-
-
-def _count(world: World) -> _Count:
-    counters = world.engine.counters
-    return _Count(counters.preemptions, sum(counters.finished.values()), counters.rejected, len(world.restarts))
-
-
-def _facts(before: _Count, after: _Count, world: World, start: float, end: float, *, margin: float = 1.0) -> Facts:
-    """What clients saw between two moments, and what the engine did.
-
-    A call belongs to the stretch in which its fate was decided: when its first token came too late or not, when it ended.
+class _Course:
+    """What the triage said while the fault lasted: whether it was right before the onset, the first cause that led after it,
+    and scrape intervals from the onset to the first right verdict (None: never).
     """
-    slo, faults = SETTINGS.slo, world.setup.faults
-    ttft, tpot = slo.ttft_seconds * margin, slo.tpot_seconds * margin
-    calls = late = slow = failed = left = loops = 0
-    lengths: list[int] = []
-    without: list[bool] = []
-    for answer in world.clients.log:
-        due = answer.sent + ttft if answer.first is None else min(answer.sent + ttft, answer.first)
-        if not start <= min(due, answer.ended) <= end:
-            continue
-        calls += 1
-        late += answer.first - answer.sent > ttft if answer.first is not None else answer.ended - answer.sent > ttft
-        slow += answer.tpot is not None and answer.tpot > tpot
-        prompt_enough = answer.first is not None and answer.first - answer.sent <= ttft
-        failed += answer.outcome not in ("ok", "left", "too long") and (
-            prompt_enough or answer.ended < answer.sent + ttft
-        )
-        left += answer.outcome in ("left", "timeout")
-        if answer.outcome == "ok":
-            lengths.append(answer.tokens)
-            without.append(answer.request.max_tokens is None)
-        loops += world.setup.workload.streams[answer.request.stream].loops
-    for call in world.clients.open.values():
-        if start <= call.sent + ttft <= end and (call.first is None or call.first - call.sent > ttft):
-            calls += 1
-            late += 1
-    usual = statistics.median(lengths) if lengths else 0.0
-    unbounded = sum(no_limit and length > 3 * usual for length, no_limit in zip(lengths, without, strict=True))
-    events = sum(t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid)))
-    return Facts(
-        calls,
-        late,
-        slow,
-        failed,
-        left,
-        after.preemptions - before.preemptions,
-        after.finished - before.finished,
-        unbounded,
-        after.rejected - before.rejected,
-        (end - start) / 60,
-        after.down - before.down,
-        events,
-        loops,
-    )
+
+    known_before: bool
+    first: str
+    delay: float | None
+
+
+def _course(run: Run, level: str) -> _Course:
+    def said(moment: float) -> Heard:
+        return heard(diagnose(run.window(moment, level), SETTINGS))
+
+    earlier = [s.t - ORIGIN for s in run.snapshots if s.t - ORIGIN <= run.onset]
+    known = bool(earlier) and _right(run.row, said(earlier[-1]))
+    first = ""
+    for moment in run.moments():
+        verdict = said(moment)
+        first = first or verdict.leading
+        if _right(run.row, verdict):
+            return _Course(known, first, (moment - run.onset) / run.base.times.interval)
+    return _Course(known, first, None)
 
 
 def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
-    """Why a play does not count as showing its cause; empty where it does."""
-    bad = run.facts
-    if row.kind is Kind.HEALTHY:
-        return "" if bad.bad <= MET else f"it is not healthy: {bad.bad:.0%} of {bad.calls} calls broke a promise"
-    if row.kind is Kind.LOOKALIKE:
-        return _unlike(pair, bad)
+    """Why a play does not count as what it is meant to be; empty where it does."""
+    seen = run.facts
+    named = row.causes or row.truth
+    if not named:
+        return "" if seen.bad <= MET else f"it is not well: {seen.bad:.0%} of {seen.calls} calls missed a promise"
     if row.hazard is not None:
-        if not row.hazard(bad):
+        if not row.hazard(seen):
             return "the hazard does not show"
-    elif bad.bad < BROKEN or _chance(bad) > NO_CHANCE:
-        return f"nobody is hurt: {bad.bad:.0%} of {bad.calls} calls broke a promise"
+    elif not seen.hurt:
+        return f"nobody is hurt: {seen.bad:.0%} of {seen.calls} calls missed a promise"
     if pair.good is pair.bad:
         return ""
     good = _without(pair, run.last)
     if row.hazard is not None and row.hazard(good):
         return "the hazard is there without the fault"
     if row.hazard is None and good.bad > MET:
-        return f"without the fault {good.bad:.0%} of {good.calls} calls broke a promise"
+        return f"without the fault {good.bad:.0%} of {good.calls} calls missed a promise"
     return ""
-
-
-def _chance(facts: Facts) -> float:
-    """Binomial tail: the chance of at least so many broken promises from a server that breaks 5 %."""
-    n, k, p = facts.calls, round(facts.bad * facts.calls), 1.0 - SETTINGS.slo.objective
-    return math.fsum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1)) if n < 1000 else 0.0
-
-
-def _unlike(pair: Pair, facts: Facts) -> str:
-    """A look-alike in which nothing is meant to be wrong is one only while its clients are served."""
-    if pair.bad is not pair.good or facts.bad <= MET:
-        return ""
-    return f"it is not well: {facts.bad:.0%} of {facts.calls} calls broke a promise"
 
 
 def _without(pair: Pair, until: float) -> Facts:
     """The same draw without the fault: only its clients and counters are looked at."""
     start, world = max(0.0, until - pair.good.times.window), World(pair.good.setup)
     world.advance(start)
-    before = _count(world)
+    before = Count.of(world)
     world.advance(until)
-    return _facts(before, _count(world), world, start, until)
+    return facts(before, world, start, until)

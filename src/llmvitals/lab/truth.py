@@ -1,0 +1,124 @@
+"""What clients saw and what the engine did: the truth that the triage is held against, and never sees."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from llmvitals.settings import Settings
+from llmvitals.simulator.clients import Answer
+from llmvitals.simulator.world import World
+
+SLO = Settings().slo
+"""What users were promised, by default: nobody tunes thresholds for the lab."""
+
+MET, BROKEN = 0.05, 0.10
+"""Shares of broken promises: up to MET the SLO (95 % of requests) is met; from BROKEN on, twice its budget, a scenario
+counts as showing harm. What lies between shows nothing, and does not count.
+"""
+
+CLEARLY = 1.25
+"""Harm counts where a promise is missed by a quarter: histograms of engines have no edge between 2 s and 2.5 s."""
+
+NO_CHANCE = 0.001
+"""Harm counts where a server that keeps its promise (95 %) would show as much by chance less often than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A stretch of time: counts of calls, and of what the engine did.
+
+    ``calls``: those that ended in it, and those still open that have their first token or should have it by now.
+    ``broken``: calls that missed a promise: too late, too slow, or no whole answer. ``left``: calls whose clients gave up or
+    went away. ``runaway``: whole answers without max_tokens that are more than three times as long as the usual one.
+    ``wasted``: share of the generated tokens that no client received in a whole answer (0-1). ``loops``: calls of sessions
+    that repeat one tool call.
+    """
+
+    calls: int
+    broken: int
+    left: int
+    runaway: int
+    wasted: float
+    loops: int
+    preemptions: int
+    finished: int
+    rejected: int
+    restarts: int
+    events: int
+    minutes: float
+
+    @property
+    def bad(self) -> float:
+        """Share of the calls that missed a promise (0-1)."""
+        return self.broken / self.calls if self.calls else 0.0
+
+    @property
+    def hurt(self) -> bool:
+        """Whether users are hurt beyond doubt: more broken promises than twice the budget, and than chance explains."""
+        return self.bad >= BROKEN and tail(self.calls, self.broken, 1.0 - SLO.objective) <= NO_CHANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Counters of a world at one moment."""
+
+    preemptions: int
+    finished: int
+    rejected: int
+    generated: int
+    restarts: int
+
+    @classmethod
+    def of(cls, world: World) -> Count:
+        """Read them off."""
+        c = world.engine.counters
+        return cls(c.preemptions, sum(c.finished.values()), c.rejected, c.generated_tokens, len(world.restarts))
+
+
+def facts(before: Count, world: World, start: float, end: float, *, margin: float = 1.0) -> Facts:
+    """What happened between two moments of simulated time, the second being now; ``margin``: how far a promise must be missed."""
+    ttft, tpot = SLO.ttft_seconds * margin, SLO.tpot_seconds * margin
+    ended = [answer for answer in world.clients.log if start <= answer.ended <= end]
+    whole = [answer for answer in ended if answer.outcome == "ok"]
+    waiting = [call for call in world.clients.open.values() if call.first is not None or end - call.sent > ttft]
+    overdue = sum((end if call.first is None else call.first) - call.sent > ttft for call in waiting)
+    usual = statistics.median(answer.tokens for answer in whole) if whole else 0.0
+    after, faults, streams = Count.of(world), world.setup.faults, world.setup.workload.streams
+    generated = max(0, after.generated - before.generated)
+    received = sum(answer.tokens for answer in whole)
+    return Facts(
+        calls=len(ended) + len(waiting),
+        broken=sum(_broken(answer, ttft, tpot) for answer in ended) + overdue,
+        left=sum(answer.outcome in ("left", "timeout") for answer in ended),
+        runaway=sum(answer.request.max_tokens is None and answer.tokens > 3 * usual for answer in whole),
+        wasted=max(0.0, 1.0 - received / generated) if generated else 0.0,
+        loops=sum(streams[answer.request.stream].loops for answer in ended),
+        preemptions=after.preemptions - before.preemptions,
+        finished=after.finished - before.finished,
+        rejected=after.rejected - before.rejected,
+        restarts=after.restarts - before.restarts,
+        events=sum(t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid))),
+        minutes=(end - start) / 60,
+    )
+
+
+def _broken(answer: Answer, ttft: float, tpot: float) -> bool:
+    """Whether a call missed a promise. Who goes away of their own accord was not failed, unless they had waited too long."""
+    waited = (answer.ended if answer.first is None else answer.first) - answer.sent
+    failed = answer.outcome not in ("ok", "left", "too long")
+    return failed or waited > ttft or (answer.tpot is not None and answer.tpot > tpot)
+
+
+def tail(n: int, k: int, p: float) -> float:
+    """The chance of at least ``k`` of ``n`` where each happens with chance ``p``: the upper binomial tail."""
+    if k <= 0:
+        return 1.0
+    logs = math.log(p), math.log1p(-p)
+    whole = math.lgamma(n + 1)
+    terms = (
+        math.exp(whole - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * logs[0] + (n - i) * logs[1])
+        for i in range(k, n + 1)
+    )
+    return min(1.0, math.fsum(terms))
