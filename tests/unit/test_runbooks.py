@@ -20,6 +20,13 @@ HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 SOURCES = re.compile(
     r"^`(?P<slug>[a-z-]+)` · Source: (backpressure article|batching mistakes|inference guide), \w", re.M
 )
+APART = {
+    "gpu": schema.Origin.GPU,
+    "host": schema.Origin.HOST,
+    "gateway": schema.Origin.GATEWAY,
+    "tenants": schema.Origin.GATEWAY,
+}
+"""Modules of derived signals that read what no engine shows."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 
 
@@ -82,6 +89,22 @@ def test_every_metric_of_a_query_exists(page: Path) -> None:
     names = {name for query in queries(page) for name in re.findall(r"\bllm_\w+", query)}
     assert names, "no query"
     assert {n for n in names if schema.family_of(n) is None and n not in gauges} == set()
+
+
+def origin(name: str) -> schema.Origin:
+    """The kind of telemetry that shows a family, or that a gauge of the exporter is computed from."""
+    signal = catalogue.BY_ID.get(name.removeprefix("llm_"))
+    if schema.family_of(name) is None and signal is not None and signal.derive is not None:
+        return APART.get(signal.derive.__module__.rpartition(".")[2], schema.Origin.ENGINE)
+    return schema.origin_of(name)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.cause)
+def test_a_page_asks_every_kind_of_telemetry_without_which_its_cause_cannot_be_named(check: Check) -> None:
+    text = folder("runbooks") / f"{check.cause}.md"
+    asked = {origin(name) for query in queries(text) for name in re.findall(r"\bllm_\w+", query)}
+    needed = set.intersection(*({origin(f"llm_{limit.signal}") for limit in rows} for rows in check.when))
+    assert needed <= asked
 
 
 @each_page
