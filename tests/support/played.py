@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played
 
@@ -33,12 +34,17 @@ def played(
     delay: float | None = None,
     valid: bool = True,
     why: str = "",
+    row: str = "",
+    **more: Any,
 ) -> Played:
-    """A scenario with the verdict on all telemetry (``said``) and on the engine's page alone (``alone``, else the same)."""
+    """A scenario with the verdict on all telemetry (``said``) and on the engine's page alone (``alone``, else the same).
+
+    ``row`` names it; ``more`` are further fields of what was played.
+    """
     kind = Kind.LOOKALIKE if mimics else (Kind.HEALTHY, Kind.FAULT, Kind.COMPOUND)[len(causes)]
     said = said or heard()
     return Played(
-        scenario="-".join(causes) or (f"like-{mimics}" if mimics else "healthy"),
+        scenario=row or "-".join(causes) or (f"like-{mimics}" if mimics else "healthy"),
         kind=kind,
         causes=causes,
         mimics=mimics,
@@ -51,6 +57,7 @@ def played(
         delay=delay,
         valid=valid,
         why=why,
+        **more,
     )
 
 

@@ -78,8 +78,8 @@ def test_people_get_tables_and_failures_on_demand():
     assert "By cause" in plain
     assert "1002" not in plain
     _, _, listed = long.partition("\nWrong\n")
-    wrong = [tuple(line.split()[:2]) for line in listed.splitlines()[1:] if line]
-    assert wrong == [(job.scenario, str(job.seed)) for job in lab.plan(1) if job.seed % 3 == 0]
+    wrong = [tuple(line.split()[:4]) for line in listed.splitlines()[1:] if line]
+    assert wrong == [(job.scenario, str(job.seed), "0", "0") for job in lab.plan(1) if job.seed % 3 == 0]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,7 @@ def test_people_get_tables_and_failures_on_demand():
         (("--causes", "prefil-bound"), "Did you mean 'prefill-bound'?"),
         (("--causes", " , "), "at least one cause"),
         (("--telemetry", "engine,gpus"), "Did you mean 'gpu'?"),
+        (("--telemetry", "gpu,host"), "without 'engine' there is nothing to judge"),
         (("--size", 0), "size"),
         (("--size", 0.01), "No scenario"),
         (("--truth", "t.json"), "belongs to RECORDINGs"),
@@ -101,6 +102,10 @@ def test_what_makes_no_sense_is_refused(words, said, capsys):
         cli.main(["score", *map(str, words)])
     assert left.value.code == 3
     assert said in capsys.readouterr().err
+
+
+def test_help_says_that_a_choice_of_causes_leaves_healthy_ones_out():
+    assert "without healthy ones" in " ".join(run("--help").stdout.split())
 
 
 def test_a_job_that_raises_is_one_line(monkeypatch, capsys):

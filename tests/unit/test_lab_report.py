@@ -26,7 +26,7 @@ FOUND = score(
         played("a", "b", said=heard("b"), severity="clear", delay=3.0),
         played(),
         played(mimics="a", said=heard("a")),
-        played("a", valid=False, why="the SLO holds", seed=9),
+        played("a", valid=False, why="the SLO holds", seed=9, number=3, attempt=7, hurt=True),
     ]
 )
 
@@ -47,13 +47,21 @@ def test_the_document_is_json_with_plain_numbers_at_the_top():
         "wrong_cause": {"hits": 1, "n": 4},
         "false_cause": {"hits": 1, "n": 2},
         "abstained": {"hits": 1, "n": 6},
+        "lookalike_named": {"hits": 0, "n": 0},
+        "first_right": {"hits": 0, "n": 0},
+        "missed": {"hits": 1, "n": 1},
+        "known_before": 0,
     }
+    assert found["missed"] == 1.0
     assert found["intervals"]["top1"] == [0.15, 0.85]  # Wilson, 2 of 4
+    assert found["intervals"]["missed"] == [0.2065, 1.0]  # Wilson, 1 of 1: 1 / (1 + 1.96^2)
+    assert found["intervals_by_row"]["false_cause"] == [0.0, 1.0]  # a healthy row, right, and a look-alike, wrong
     a = found["by_cause"]["a"]
     assert (a["n"], a["top1"], a["lookalikes"], a["false_cause"], a["invalid"]) == (2, 0.5, 1, 1.0, 1)
     assert (a["led"], a["led_right"], a["engine_only_top1"]) == (2, 0.5, 1.0)
     assert found["by_telemetry"][LEVELS[0]]["blind"] == {"n": 1, "abstained": 1.0, "wrong_cause": 0.0}
-    assert "delay_scrapes" not in found["by_telemetry"][LEVELS[0]]
+    assert not {"delay_scrapes", "first_right", "known_before"} & found["by_telemetry"][LEVELS[0]].keys()
+    assert "lookalike_named" in found["by_telemetry"][LEVELS[0]]
     assert found["by_severity"]["severe"]["n"] == 2
     assert found["confusion"]["a"] == {"a": 1, "b": 1}
     assert [(b["from"], b["n"], b["right"]) for b in found["calibration"]["bins"]] == [
@@ -81,7 +89,32 @@ def test_failures_say_how_to_play_them_again():
         ("like-a", 1, "not a", "a"),
     ]
     assert found["wrong"][0]["contributing"] == ["a"]
-    assert found["invalid"] == [{"scenario": "a", "seed": 9, "why": "the SLO holds"}]
+    which = {"scenario": "a", "seed": 9, "number": 3, "attempt": 7}
+    assert found["invalid"] == [{**which, "why": "the SLO holds"}]
+    assert found["silent"] == [{**which, "injected": "a", "got": "healthy", "valid": False}]
+    assert found["wrong"][0].items() >= {"number": 0, "attempt": 0}.items()
+
+
+def test_new_figures_stand_at_the_top_and_in_their_parts():
+    plays = [
+        played("a", said=heard("a"), severity="severe", delay=1.0, first="a"),
+        played("a", said=heard("a"), severity="severe", delay=0.2, first="b", known_before=True),
+        played("a", "c", said=heard("a"), severity="mild", delay=5.0, first="x"),
+        played(mimics="a", truth=("b",), said=heard("a")),
+        played(mimics="a", truth=("b",), said=heard("b")),
+    ]
+    scored = score(plays)
+    found = document(scored, seconds=0, failures=True)
+    assert (found["first_right"], found["lookalike_named"], found["missed"]) == (0.3333, 0.5, None)
+    assert (found["delay_scrapes"], found["counts"]["known_before"]) == (3.0, 1)
+    severe = found["by_severity"]["severe"]
+    assert (severe["first_right"], severe["delay_scrapes"], severe["known_before"]) == (0.5, 1.0, 1)
+    assert [found["by_cause"][c]["only_in_compounds"] for c in "ac"] == [False, True]
+    assert (found["by_cause"]["c"]["n"], found["by_cause"]["c"]["top1"], found["by_cause"]["c"]["among"]) == (1, 1.0, 0)
+    assert [w["expected"] for w in found["wrong"]] == ["not a, but b"]
+    notes = {sheet.title: sheet.note for sheet in sheets(scored)}
+    assert notes["Summary"] == "Left out of every delay: 1 whose right verdict stood before the onset."
+    assert notes["By cause"].endswith(" Only in compounds, where either cause is right (among is its own): c.")
 
 
 def table(title: str) -> dict[str, tuple[str, ...]]:

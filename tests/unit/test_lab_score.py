@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 
 from llmvitals.lab.calibration import calibration, suggest
-from llmvitals.lab.result import LEVELS, Kind, level_of, sources_of
+from llmvitals.lab.result import LEVELS, Heard, Kind, level_of, sources_of
+from llmvitals.lab.result import heard as hear
 from llmvitals.lab.score import score
+from llmvitals.triage.checks import BY_CAUSE
+from llmvitals.triage.verdict import Outcome, Verdict
 from support.played import FULL, UNSURE, heard, played
 
 
@@ -44,8 +47,32 @@ def test_either_cause_of_a_compound_is_right():
     found = score([played("a", "b", said=heard(c)) for c in "abc"])
     assert counted(found.whole.top1) == (2, 3)
     assert counted(found.by_kind[Kind.COMPOUND].top1) == (2, 3)
-    assert found.by_cause == {}
     assert found.confusion == {"a + b": {"a": 1, "b": 1, "c": 1}}
+
+
+def test_a_cause_that_only_comes_with_another_is_told_over_those_compounds():
+    plays = [
+        played("a", "b", said=heard("a")),
+        played("a", "b", said=heard("a", contributing=("b",))),
+        played("a", "b", said=heard("b")),
+        played("b", "c", said=heard("x", contributing=("c",))),
+        played("a", "b", valid=False),
+        played("a", said=UNSURE),
+    ]
+    found = score(plays).by_cause
+    assert {cause: one.only_in_compounds for cause, one in found.items()} == {"a": False, "b": True, "c": True}
+    b = found["b"]
+    assert counted(b.part.top1) == (3, 4)  # either is right
+    assert counted(b.part.among) == (2, 4)  # itself: once beside a, once in front
+    assert counted(b.led_right) == (1, 1)
+    assert b.invalid == 1
+    assert (counted(found["c"].part.top1), counted(found["c"].part.among)) == ((0, 1), (1, 1))
+    assert counted(found["a"].part.top1) == (0, 1)  # over the play in which it is alone
+
+
+def test_a_cause_that_was_injected_alone_but_never_showed_is_not_told_over_compounds():
+    found = score([played("a", "b", said=heard("a")), played("a", valid=False), played("b", said=heard("b"))]).by_cause
+    assert (found["a"].only_in_compounds, counted(found["a"].part.top1), found["a"].invalid) == (False, (0, 0), 1)
 
 
 def test_any_cause_is_false_on_a_healthy_one_and_only_the_mimicked_one_on_a_look_alike():
@@ -147,6 +174,74 @@ def test_the_delay_is_a_median_over_what_has_a_cause():
     assert list(found.by_severity) == ["mild", "severe"]
 
 
+def test_what_was_known_before_its_onset_has_no_delay():
+    def late(delay, **more):
+        return played("a", said=heard("a"), severity="severe", delay=delay, **more)
+
+    plays = [late(1.0), late(3.0), late(0.5, known_before=True), late(None, known_before=True)]
+    unseen = played("g", shown_by=("nothing",), known_before=True)
+    found = score([*plays, unseen, late(0.0, known_before=True, valid=False)])
+    assert (found.whole.delay.n, found.whole.delay.value, found.whole.known_before) == (2, 2.0, 2)
+    assert (found.by_severity["severe"].delay.value, found.by_cause["a"].part.delay.value) == (2.0, 2.0)
+    assert counted(found.whole.top1) == (4, 4)
+
+
+def test_the_first_cause_named_is_counted_where_any_was():
+    plays = [
+        played("a", said=heard("a"), severity="severe", first="a"),
+        played("a", said=heard("a"), severity="severe", first="b"),
+        played("a", said=heard("a"), severity="mild", first=""),
+        played("a", "b", severity="mild", first="b"),
+        played("g", shown_by=("nothing",), first="a"),
+        played("a", first="b", valid=False),
+        played(first="a"),
+    ]
+    found = score(plays)
+    assert counted(found.whole.first_right) == (2, 3)
+    assert counted(found.by_severity["severe"].first_right) == (1, 2)
+    assert counted(found.by_severity["mild"].first_right) == (1, 1)
+
+
+def test_hurt_clients_whom_nobody_called_for_are_missed_whether_or_not_the_play_counts():
+    plays = [
+        played("a", hurt=True, valid=False),
+        played(mimics="a", hurt=True, said=heard(outcome="no-traffic")),
+        played("a", hurt=True, said=UNSURE),
+        played("a", hurt=True, said=heard("b"), alone=heard()),
+        played("a", hurt=True, said=heard("overloaded-and-shedding", outcome="shedding")),
+        played("a"),
+        played(),
+    ]
+    found = score(plays)
+    assert counted(found.missed) == (2, 5)
+    assert found.silent == (plays[0], plays[1])
+    assert found.whole.n == 6
+
+
+def test_a_look_alike_that_is_another_cause_should_be_called_so():
+    like = {"mimics": "a", "truth": ("b", "c")}
+    plays = [
+        *[played(**like, said=said) for said in (heard("b"), heard("c"), heard("a"), UNSURE)],
+        played(**like, said=heard("b"), valid=False),
+        played(**like, said=heard("b"), alone=heard("a"), shown_by=("engine", "host")),
+        played(mimics="a", said=heard("b")),
+    ]
+    found = score(plays)
+    assert counted(found.whole.lookalike_named) == (3, 5)
+    assert counted(found.by_telemetry[LEVELS[0]].part.lookalike_named) == (2, 4)
+    # b led rightly on two that are b, and on one in which nothing is wrong
+    assert list(found.by_cause) == ["a"]
+    assert counted(found.by_cause["a"].led_right) == (0, 1)
+    assert counted(score([*plays, played("b", said=heard("b"))]).by_cause["b"].led_right) == (3, 4)
+
+
+def test_intervals_by_row_are_wider_where_rows_stand_or_fall_as_one():
+    plays = [played("a", row=row, said=heard("a" if right else "x")) for row, right in (("r", True), ("s", False))] * 10
+    found = score([*plays, *[played(row="calm")] * 9])
+    assert found.by_row == {"top1": (0.0, 1.0), "false_cause": None}
+    assert found.whole.top1.interval == pytest.approx((0.30, 0.70), abs=0.005)
+
+
 def test_parts_by_cause_engine_and_interval():
     found = score(
         [
@@ -161,9 +256,9 @@ def test_parts_by_cause_engine_and_interval():
     assert counted(found.by_cause["a"].part.top1) == (1, 2)
     assert counted(found.by_cause["b"].part.top1) == (1, 1)
     assert counted(found.by_cause["b"].part.false_cause) == (1, 2)
-    # b led on a, on b, on its look-alike and on a healthy one; a's lead on a look-alike of b is nobody's fault
+    # b led on a, on b, on its look-alike and on a healthy one; a once on itself, once where nothing is wrong
     assert counted(found.by_cause["b"].led_right) == (1, 4)
-    assert counted(found.by_cause["a"].led_right) == (1, 1)
+    assert counted(found.by_cause["a"].led_right) == (1, 2)
     assert {engine: part.n for engine, part in found.by_engine.items()} == {"sglang": 1, "vllm": 5}
     assert counted(found.by_engine["vllm"].top1) == (1, 2)
     assert {seconds: part.n for seconds, part in found.by_interval.items()} == {5.0: 1, 15.0: 2, 60.0: 3}
@@ -210,11 +305,17 @@ def test_only_a_leading_cause_states_a_confidence_and_only_valid_ones_count():
     assert counted(only.right) == (0, 1)
 
 
-def test_a_look_alike_called_by_a_third_name_proves_nothing():
-    found = calibration([played(mimics="a", said=heard("b")), played(mimics="a", said=heard("a"))])
-    assert found.unknown == 1
-    assert counted(found.by_cause["a"].right) == (0, 1)
-    assert list(found.by_cause) == ["a"]
+def test_a_look_alike_is_rightly_called_by_what_it_is_and_by_nothing_where_nothing_is_wrong():
+    really_b = [played(mimics="a", truth=("b",), said=heard(cause)) for cause in "abc"]
+    found = calibration([*really_b, played(mimics="a", said=heard("b")), played(mimics="a", said=heard("a"))])
+    assert {c: counted(one.right) for c, one in found.by_cause.items()} == {"a": (0, 2), "b": (1, 2), "c": (0, 1)}
+
+
+def test_a_verdict_of_shedding_is_as_sure_as_its_check(monkeypatch):
+    row = replace(BY_CAUSE["overloaded-and-shedding"], confidence=0.61)
+    monkeypatch.setitem(BY_CAUSE, row.cause, row)
+    verdict = Verdict(Outcome.SHEDDING, "Load is refused.", None, (), (), ())
+    assert hear(verdict) == Heard("shedding", "overloaded-and-shedding", 0.61)
 
 
 def test_each_cause_gets_the_share_that_its_lead_was_right_and_a_rising_map():

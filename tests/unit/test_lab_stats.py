@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmvitals.lab.stats import Share, median_of, monotone
+from llmvitals.lab.stats import Share, median_of, monotone, resampled
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,27 @@ def test_an_interval_holds_its_share_and_stays_within_nought_and_one(given):
     low, high = share.interval
     assert 0 <= low <= share.value <= high <= 1
     assert low < share.centre < high
+
+
+def test_answers_that_stand_or_fall_together_say_less_than_as_many_alone():
+    # either all or none, two draws of two: 0 and 1 come up once in four each
+    assert resampled([Share(0, 10), Share(10, 10)]) == (0.0, 1.0)
+    assert Share(10, 20).interval == pytest.approx((0.30, 0.70), abs=0.005)
+    # twenty such groups: binomial(20, 1/2), whose 2.5 % and 97.5 % quantiles are 6 and 14
+    assert resampled([Share(0, 5), Share(5, 5)] * 10) == pytest.approx((0.3, 0.7), abs=0.051)
+
+
+def test_a_resample_pools_groups_and_weighs_them_by_their_answers():
+    # about 450 of 5,000; the mean of the groups' own shares would be 0.45
+    low, high = resampled([Share(9, 10), Share(0, 90)] * 50)
+    assert 0.05 < low < 0.09 < high < 0.15
+    assert resampled([Share(1, 2), Share(5, 10), Share(20, 40)]) == (0.5, 0.5)
+    assert resampled([Share(3, 7), Share(1, 9)] * 5) == resampled([Share(3, 7), Share(1, 9)] * 5)
+
+
+@pytest.mark.parametrize("groups", [[], [Share(3, 4)], [Share(3, 4), Share(0, 0)]])
+def test_fewer_than_two_groups_have_no_interval_over_groups(groups):
+    assert resampled(groups) is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from llmvitals.errors import SettingsError
 from llmvitals.lab import report, stored
 from llmvitals.lab.cases import CaseScore, cases_table, score_cases
 from llmvitals.lab.curve import curve
-from llmvitals.lab.document import case_document, cases, document, invalid, wrong
+from llmvitals.lab.document import case_document, cases, document, invalid, silent, wrong
 from llmvitals.lab.parallel import play_all
 from llmvitals.lab.result import TELEMETRY, Played
 from llmvitals.lab.score import FEW, Score, score
@@ -27,6 +27,7 @@ from llmvitals.lab.sheets import Sheet, case_sheets, sheets
 from llmvitals.triage.checks import BY_CAUSE
 
 SEED = 1
+_WHICH = ("scenario", "seed", "number", "attempt")  # what it takes to play one again
 
 
 def causes(text: str) -> tuple[str, ...]:
@@ -37,6 +38,8 @@ def causes(text: str) -> tuple[str, ...]:
 def telemetry(text: str) -> tuple[str, ...]:
     """Several sources of telemetry, separated by commas, in the order in which they add up."""
     given = _several(text, TELEMETRY, "source of telemetry")
+    if TELEMETRY[0] not in given:
+        raise click.BadParameter(f"without '{TELEMETRY[0]}' there is nothing to judge: add it.")
     return tuple(source for source in TELEMETRY if source in given)
 
 
@@ -54,9 +57,19 @@ def _several(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
 @click.command(name="score")
 @click.argument("recordings", nargs=-1, metavar="[RECORDING...]", type=click.Path(path_type=Path))
 @click.option("--seed", type=click.IntRange(min=0), default=SEED, show_default=True, help="Draws the scenarios.")
-@click.option("--causes", "wanted", type=causes, metavar="a,b", help="Only these causes and their look-alikes.")
 @click.option(
-    "--telemetry", "sources", type=telemetry, metavar=",".join(TELEMETRY), help="Only with these sources, not by level."
+    "--causes",
+    "wanted",
+    type=causes,
+    metavar="a,b",
+    help="Only these causes and their look-alikes, without healthy ones.",
+)
+@click.option(
+    "--telemetry",
+    "sources",
+    type=telemetry,
+    metavar=",".join(TELEMETRY),
+    help="Only with these sources, engine among them, not by level.",
 )
 @click.option(
     "--size",
@@ -70,7 +83,7 @@ def _several(text: str, known: Collection[str], what: str) -> tuple[str, ...]:
     "--truth", type=click.Path(path_type=Path), help="JSON file with the truth of each RECORDING by its name."
 )
 @click.option("--cases", "cases_only", is_flag=True, help="Only judge the public cases that travel with llmvitals.")
-@click.option("--failures", is_flag=True, help="List every wrong one, and those that do not count.")
+@click.option("--failures", is_flag=True, help="List every wrong one, every silent miss, and those that do not count.")
 @click.option(
     "--report",
     "page",
@@ -199,15 +212,24 @@ def _said(given: dict[str, Any]) -> str:
 
 
 def _failures(found: Score) -> tuple[Sheet, ...]:
-    """Every scenario that was judged wrongly, and every one that does not count."""
+    """Every scenario that was judged wrongly, every one in which hurt clients went unseen, and every one that does not count."""
     rows = tuple(
-        (w["scenario"], str(w["seed"]), w["engine"], w["expected"], w["got"], f"{w['confidence']:.2f}")
-        for w in map(wrong, found.wrong)
+        (*_which(w), w["engine"], w["expected"], w["got"], f"{w['confidence']:.2f}") for w in map(wrong, found.wrong)
     )
-    head = ("scenario", "seed", "engine", "expected", "got", "confidence")
-    lost = tuple((i["scenario"], str(i["seed"]), i["why"]) for i in invalid(found.invalid))
-    both = (Sheet("Wrong", head, rows), Sheet("Not counted, one by one", ("scenario", "seed", "why"), lost))
-    return tuple(sheet for sheet in both if sheet.rows)
+    unseen = tuple(
+        (*_which(s), s["injected"], s["got"], "yes" if s["valid"] else "no") for s in map(silent, found.silent)
+    )
+    lost = tuple((*_which(i), i["why"]) for i in invalid(found.invalid))
+    all_of_them = (
+        Sheet("Wrong", (*_WHICH, "engine", "expected", "got", "confidence"), rows),
+        Sheet("Hurt clients unseen", (*_WHICH, "injected", "got", "counted"), unseen),
+        Sheet("Not counted, one by one", (*_WHICH, "why"), lost),
+    )
+    return tuple(sheet for sheet in all_of_them if sheet.rows)
+
+
+def _which(told: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(told[name]) for name in _WHICH)
 
 
 def _show(sheet: Sheet) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from llmvitals.lab.result import Kind, Played, fullest
+from llmvitals.lab.result import Played, fullest
 from llmvitals.lab.stats import Share, monotone
 
 BINS = 10
@@ -15,7 +15,7 @@ ENOUGH = 50
 _EDGE = 1e-9  # 0.8 stays in the bin that starts there when it comes as 0.1 + 0.7
 
 Stated = tuple[float, bool]
-"""A confidence as the verdict stated it, and whether the cause was the injected one."""
+"""A confidence as the verdict stated it, and whether the cause was one that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,11 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The bins that hold a verdict; by cause, what it states and what it holds; look-alikes left out as ``unknown``."""
+    """The bins that hold a verdict; by cause, what it states and what it holds, and the map between them."""
 
     bins: tuple[Bin, ...]
     by_cause: Mapping[str, Bin]
     fitted: Mapping[str, tuple[tuple[float, float], ...]]
-    unknown: int
 
     @property
     def ok(self) -> bool:
@@ -52,18 +51,15 @@ class Calibration:
 def calibration(played: Iterable[Played]) -> Calibration:
     """Hold the stated confidences of leading causes against how often they were right, over valid scenarios.
 
-    A look-alike may be slow for a reason of its own. When it is called by another name than the one it mimics, nobody knows
-    whether that is right: it is counted as unknown and left out.
+    On a look-alike that is really another cause, that one is right. Where nothing is wrong, no cause is.
     """
     led = [one for one in played if one.valid and fullest(one).leading]
-    known = [one for one in led if not _nobody_knows(one)]
-    causes = sorted({fullest(one).leading for one in known})
-    by_cause = {cause: [_stated(one) for one in known if fullest(one).leading == cause] for cause in causes}
+    causes = sorted({fullest(one).leading for one in led})
+    by_cause = {cause: [_stated(one) for one in led if fullest(one).leading == cause] for cause in causes}
     return Calibration(
-        bins=_bins([_stated(one) for one in known]),
+        bins=_bins([_stated(one) for one in led]),
         by_cause={cause: _bin(0.0, 1.0, stated) for cause, stated in by_cause.items()},
         fitted={cause: _fitted(stated) for cause, stated in by_cause.items()},
-        unknown=len(led) - len(known),
     )
 
 
@@ -72,13 +68,9 @@ def suggest(played: Iterable[Played]) -> dict[str, Share]:
     return {cause: one.right for cause, one in calibration(played).by_cause.items()}
 
 
-def _nobody_knows(one: Played) -> bool:
-    return one.kind is Kind.LOOKALIKE and fullest(one).leading not in {one.mimics, *one.causes}
-
-
 def _stated(one: Played) -> Stated:
     heard = fullest(one)
-    return heard.confidence, heard.leading in one.causes
+    return heard.confidence, heard.leading in one.real
 
 
 def _bins(stated: Sequence[Stated]) -> tuple[Bin, ...]:

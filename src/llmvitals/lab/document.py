@@ -18,7 +18,11 @@ GRADES: dict[Grade, str] = {
     Grade.SILENT: "abstained_though_known",
     Grade.WRONG: "wrong",
 }
-SHARES: tuple[str, ...] = ("top1", "among", "wrong_cause", "false_cause", "abstained")
+SHARES: tuple[str, ...] = ("top1", "among", "wrong_cause", "false_cause", "abstained", "lookalike_named", "first_right")
+LEFT_OUT: tuple[str, ...] = ("untold", "known_before")
+"""Counts of what a figure of a part leaves out."""
+ONCE: tuple[str, ...] = ("first_right", "delay_scrapes", "known_before")
+"""What is measured once per scenario, with all telemetry, and not at each level."""
 
 
 def document(score: Score, *, seconds: float, failures: bool = False, **given: object) -> dict[str, Any]:
@@ -29,18 +33,25 @@ def document(score: Score, *, seconds: float, failures: bool = False, **given: o
     severe = score.by_severity.get(SEVERITIES[-1])
     found: dict[str, Any] = {
         **given,
-        **{key: value for key, value in whole.items() if key not in ("n", "untold")},
+        **{key: value for key, value in whole.items() if key not in ("n", *LEFT_OUT)},
+        "missed": _number(score.missed.value),
         "delay_scrapes_severe": _number(severe.delay.value) if severe else None,
-        "intervals": {**intervals, "delay_scrapes_severe": _median_ends(severe.delay if severe else median_of(()))},
+        "intervals": {
+            **intervals,
+            "missed": _ends(score.missed),
+            "delay_scrapes_severe": _median_ends(severe.delay if severe else median_of(())),
+        },
+        "intervals_by_row": {name: _row_ends(ends) for name, ends in score.by_row.items()},
         "counts": {
             "played": score.played,
             "valid": score.whole.n,
             "invalid": len(score.invalid),
             **{str(kind): part.n for kind, part in score.by_kind.items()},
-            "untold": score.whole.untold,
+            **{name: getattr(score.whole, name) for name in LEFT_OUT},
             "by_cause": score.shows,
             "few": score.few,
             **counted,
+            "missed": _counted(score.missed),
         },
         "by_cause": {cause: _cause(one) for cause, one in score.by_cause.items()},
         "by_kind": _parts(score.by_kind),
@@ -53,7 +64,11 @@ def document(score: Score, *, seconds: float, failures: bool = False, **given: o
         "seconds": round(seconds, 1),
     }
     if failures:
-        found |= {"wrong": [wrong(one) for one in score.wrong], "invalid": invalid(score.invalid)}
+        found |= {
+            "wrong": [wrong(one) for one in score.wrong],
+            "silent": [silent(one) for one in score.silent],
+            "invalid": invalid(score.invalid),
+        }
     return found
 
 
@@ -89,11 +104,12 @@ def wrong(one: Played) -> dict[str, Any]:
     """One scenario that was judged wrongly: enough to play it again, what was injected, and what came instead."""
     heard = fullest(one)
     return {
-        "scenario": one.scenario,
-        "seed": one.seed,
+        **_which(one),
         "engine": one.engine,
         "interval": one.interval,
-        "expected": f"not {one.mimics}" if one.mimics else truth(one),
+        "expected": ", but ".join(filter(None, [f"not {one.mimics}", " or ".join(one.truth)]))
+        if one.mimics
+        else truth(one),
         "got": answer(heard),
         "confidence": heard.confidence,
         "contributing": list(heard.contributing),
@@ -102,7 +118,17 @@ def wrong(one: Played) -> dict[str, Any]:
 
 def invalid(played: Sequence[Played]) -> list[dict[str, Any]]:
     """Those that do not count, and why."""
-    return [{"scenario": one.scenario, "seed": one.seed, "why": one.why} for one in played]
+    return [{**_which(one), "why": one.why} for one in played]
+
+
+def silent(one: Played) -> dict[str, Any]:
+    """One scenario in which clients are hurt and nobody was called; ``valid``: whether it counts elsewhere."""
+    return {**_which(one), "injected": truth(one), "got": answer(fullest(one)), "valid": one.valid}
+
+
+def _which(one: Played) -> dict[str, Any]:
+    """What it takes to play it again: the row, the seed, the number of the play and of its draw."""
+    return {"scenario": one.scenario, "seed": one.seed, "number": one.number, "attempt": one.attempt}
 
 
 def _parts(parts: Mapping[Any, Part]) -> dict[str, Any]:
@@ -119,8 +145,8 @@ def _part(part: Part) -> dict[str, Any]:
             **{name: _ends(share) for name, share in shares.items()},
             "delay_scrapes": _median_ends(part.delay),
         },
-        "untold": part.untold,
-        "counts": {name: {"hits": share.hits, "n": share.n} for name, share in shares.items()},
+        **{name: getattr(part, name) for name in LEFT_OUT},
+        "counts": {name: _counted(share) for name, share in shares.items()},
     }
 
 
@@ -134,12 +160,15 @@ def _cause(one: Cause) -> dict[str, Any]:
         "led_right": _number(one.led_right.value),
         "led": one.led_right.n,
         "invalid": one.invalid,
+        "only_in_compounds": one.only_in_compounds,
     }
 
 
 def _level(level: Level) -> dict[str, Any]:
     part = _part(level.part)
-    del part["delay_scrapes"], part["intervals"]["delay_scrapes"]  # measured once per scenario, with all telemetry
+    for name in ONCE:
+        for figures in (part, part["intervals"], part["counts"]):
+            figures.pop(name, None)
     return {
         **part,
         "blind": {
@@ -158,7 +187,6 @@ def _calibration(found: Calibration) -> dict[str, Any]:
             cause: {**_bin(one), "map": [[raw, _number(right)] for raw, right in found.fitted[cause]]}
             for cause, one in found.by_cause.items()
         },
-        "unknown": found.unknown,
     }
 
 
@@ -169,6 +197,14 @@ def _bin(one: Bin) -> dict[str, Any]:
         "right": _number(one.right.value),
         "interval": _ends(one.right),
     }
+
+
+def _counted(share: Share) -> dict[str, int]:
+    return {"hits": share.hits, "n": share.n}
+
+
+def _row_ends(ends: tuple[float, float] | None) -> list[float | None]:
+    return [_number(end) for end in ends or (None, None)]
 
 
 def _ends(share: Share) -> list[float | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmvitals.schema import Origin
+from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.verdict import Outcome, Verdict
 
 TELEMETRY: tuple[str, ...] = tuple(str(o) for o in (Origin.ENGINE, Origin.GPU, Origin.HOST, Origin.GATEWAY))
@@ -74,20 +75,23 @@ class Played:
     number: int = 0
     attempt: int = 0
 
+    @property
+    def real(self) -> frozenset[str]:
+        """The causes that are there: injected ones, or what a look-alike really is. Any other name is wrong."""
+        return frozenset({*self.causes, *self.truth})
+
 
 SHEDDING = "overloaded-and-shedding"
 """The cause that an outcome of its own stands for: load is refused, and the rest is served."""
-SURE = 0.9
-"""What a triage stands for with which it calls a server shedding: it states no confidence of its own there."""
 
 
 def heard(verdict: Verdict) -> Heard:
-    """What a triage said, as the score counts it."""
+    """What a triage said, as the score counts it. A verdict of shedding states no confidence: its check's counts."""
     contributing = tuple(found.cause for found in verdict.contributing)
     if verdict.leading is not None:
         return Heard(str(verdict.outcome), verdict.leading.cause, verdict.leading.confidence, contributing)
     if verdict.outcome is Outcome.SHEDDING:
-        return Heard(str(verdict.outcome), SHEDDING, SURE, contributing)
+        return Heard(str(verdict.outcome), SHEDDING, BY_CAUSE[SHEDDING].confidence, contributing)
     return Heard(str(verdict.outcome), "", 0.0, contributing)
 
 

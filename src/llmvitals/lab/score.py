@@ -7,7 +7,11 @@ The definitions:
 - *wrong cause*: over the same, another cause leads. What remains named no cause.
 - *false cause*: over healthy ones and look-alikes, any cause leads on a healthy one, or the mimicked one on a look-alike.
 - *abstained*: undetermined, over all.
-- *delay*: scrape intervals from onset to the first right verdict; one that never came is longer than any.
+- *look-alike named*: over look-alikes that really have another cause, that one leads.
+- *delay*: scrape intervals from onset to the first right verdict; one that never came is longer than any. What was called rightly
+  before its onset, a setting that is wrong from the start, says nothing about delay and is left out.
+- *first right*: over those in which any cause led after the onset, the first one named is an injected one.
+- *missed*: over all scenarios in which clients are clearly hurt, also those that do not count: called healthy, or without traffic.
 
 At a level of telemetry, the first two are over the causes that it can show. What it cannot show is *blind*: there the right answer
 names no other cause. A look-alike that only further telemetry tells from what it mimics is no false cause there, and is left out.
@@ -17,14 +21,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from llmvitals.lab.calibration import Calibration, calibration
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played, fullest, heard_at, sources_of, top_level
-from llmvitals.lab.stats import Median, Share, median_of
+from llmvitals.lab.stats import Median, Share, median_of, resampled
+from llmvitals.triage.verdict import Outcome
 
-UNDETERMINED = "undetermined"
+UNDETERMINED = str(Outcome.UNDETERMINED)
+SILENT: frozenset[str] = frozenset(map(str, (Outcome.HEALTHY, Outcome.NO_TRAFFIC)))
+"""Outcomes by which nobody is called: where clients are hurt, a silent miss."""
 SEVERITIES: tuple[str, ...] = ("mild", "clear", "severe")
 FEW = 10
 """Valid plays of a cause below which its figures say next to nothing: Wilson's interval of 9 of 9 begins at 0.70."""
@@ -36,6 +43,7 @@ class Part:
     """The figures of some of the scenarios; ``n`` counts all of them that are valid.
 
     ``untold``: look-alikes left out of ``false_cause``, as the telemetry does not tell them from what they mimic.
+    ``known_before``: scenarios left out of ``delay``, as the right verdict stood before the onset.
     """
 
     n: int
@@ -44,8 +52,11 @@ class Part:
     wrong_cause: Share
     false_cause: Share
     abstained: Share
+    lookalike_named: Share
+    first_right: Share
     delay: Median
     untold: int = 0
+    known_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +72,32 @@ class Level:
 class Cause:
     """One cause: scenarios in which it alone was injected, its look-alikes, how often it led, and how often rightly.
 
-    ``part`` is over the first two. ``invalid`` counts scenarios that did not show it.
+    ``part`` is over the first two. ``invalid`` counts scenarios that did not show it. ``only_in_compounds``: it was never
+    injected alone, and ``part`` is over the compounds instead: either cause is right, but ``among`` is this one's own.
     """
 
     part: Part
     engine_only: Share
     led_right: Share
     invalid: int
+    only_in_compounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """Everything that is reported. Keys of ``confusion``: what was injected, then what was answered.
 
-    ``shows``: by cause, the valid scenarios in which it was injected, alone or with another.
+    ``shows``: by cause, the valid scenarios in which it was injected, alone or with another. ``silent``: those that were
+    ``missed``. ``by_row``: intervals of shares of ``whole`` that allow for plays of one row being alike.
     """
 
     played: int
     invalid: tuple[Played, ...]
     wrong: tuple[Played, ...]
+    silent: tuple[Played, ...]
+    missed: Share
     whole: Part
+    by_row: Mapping[str, tuple[float, float] | None]
     by_kind: Mapping[Kind, Part]
     by_cause: Mapping[str, Cause]
     by_engine: Mapping[str, Part]
@@ -106,7 +123,10 @@ def score(played: Sequence[Played]) -> Score:
         played=len(played),
         invalid=invalid,
         wrong=tuple(one for one in valid if _is_wrong(one)),
+        silent=tuple(one for one in played if one.hurt and _is_silent(one)),
+        missed=Share.of(_is_silent(one) for one in played if one.hurt),
         whole=_part(valid),
+        by_row=_by_row(valid),
         by_kind={kind: _part(some) for kind, some in _grouped(valid, lambda one: one.kind, order=tuple(Kind)).items()},
         by_cause=_by_cause(valid, invalid),
         by_engine={key: _part(some) for key, some in _grouped(valid, lambda one: one.engine).items()},
@@ -143,6 +163,10 @@ def _is_wrong(one: Played) -> bool:
     return _told(one) and is_false(one, heard)
 
 
+def _is_silent(one: Played) -> bool:
+    return fullest(one).outcome in SILENT
+
+
 def _shown(one: Played, level: str | None = None) -> bool:
     return one.shown_by <= sources_of(level or top_level(one))
 
@@ -169,9 +193,19 @@ def _part(valid: Iterable[Played], level: str | None = None) -> Part:
         wrong_cause=Share.of(bool(heard.leading) and heard.leading not in one.causes for one, heard in faulty),
         false_cause=Share.of(is_false(one, heard) for one, heard in given if _told(one, level)),
         abstained=Share.of(heard.outcome == UNDETERMINED for _, heard in given),
-        delay=median_of(one.delay for one, _ in faulty),
+        lookalike_named=Share.of(
+            heard.leading in one.truth for one, heard in given if one.truth and _shown(one, level)
+        ),
+        first_right=Share.of(one.first in one.causes for one, _ in faulty if one.first),
+        delay=median_of(one.delay for one, _ in faulty if not one.known_before),
         untold=sum(not one.causes and not _told(one, level) for one, _ in given),
+        known_before=sum(one.known_before for one, _ in faulty),
     )
+
+
+def _by_row(valid: Sequence[Played]) -> dict[str, tuple[float, float] | None]:
+    rows = [_part(some) for some in _grouped(valid, lambda one: one.scenario).values()]
+    return {"top1": resampled([row.top1 for row in rows]), "false_cause": resampled([row.false_cause for row in rows])}
 
 
 def _level(valid: Sequence[Played], level: str) -> Level:
@@ -188,18 +222,37 @@ def _level(valid: Sequence[Played], level: str) -> Level:
 
 
 def _by_cause(valid: Sequence[Played], invalid: Sequence[Played]) -> dict[str, Cause]:
-    about = _grouped(valid, _subject)
-    failed = Counter(map(_subject, invalid))
-    led = _grouped([one for one in valid if one.kind is not Kind.LOOKALIKE or is_false(one, fullest(one))], _led)
+    everything = [*valid, *invalid]
+    alone = {one.causes[0] for one in everything if len(one.causes) == 1}
+    injected = {cause for one in everything for cause in one.causes}
+    led = _grouped(valid, _led)
     return {
-        cause: Cause(
-            part=_part(some := about.get(cause, [])),
-            engine_only=_part(some, LEVELS[0]).top1,
-            led_right=Share.of(cause in one.causes for one in led.get(cause, ())),
-            invalid=failed[cause],
-        )
-        for cause in sorted({*about, *failed} - {""})
+        cause: _cause(cause, valid, invalid, led.get(cause, ()), only_in_compounds=cause in injected - alone)
+        for cause in sorted({*injected, *map(_subject, everything)} - {""})
     }
+
+
+def _cause(
+    cause: str, valid: Sequence[Played], invalid: Sequence[Played], led: Sequence[Played], *, only_in_compounds: bool
+) -> Cause:
+    def about(some: Sequence[Played]) -> list[Played]:
+        return [one for one in some if _subject(one) == cause or (only_in_compounds and cause in one.causes)]
+
+    part = _part(some := about(valid))
+    if only_in_compounds:
+        own = Share.of(
+            cause in {(heard := fullest(one)).leading, *heard.contributing}
+            for one in some
+            if one.causes and _shown(one)
+        )
+        part = replace(part, among=own)
+    return Cause(
+        part=part,
+        engine_only=_part(some, LEVELS[0]).top1,
+        led_right=Share.of(cause in one.real for one in led),
+        invalid=len(about(invalid)),
+        only_in_compounds=only_in_compounds,
+    )
 
 
 def _subject(one: Played) -> str:

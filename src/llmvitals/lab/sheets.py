@@ -16,7 +16,8 @@ from llmvitals.lab.stats import Median, Share
 NOTHING = "-"
 CALIBRATION = "Calibration"
 
-_PART_HEAD = ("scenarios", "top-1", "among", "another cause", "false cause", "undetermined", "delay")
+_ONCE = ("first named right", "delay")  # measured with all telemetry only
+_PART_HEAD = ("scenarios", "top-1", "among", "another cause", "false cause", "undetermined", *_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ _SUMMARY: tuple[_Measure, ...] = (
     _Measure("cause leads or contributes", lambda s: s.whole.among),
     _Measure("another cause leads", lambda s: s.whole.wrong_cause),
     _Measure("false cause on healthy ones and look-alikes", lambda s: s.whole.false_cause, "at most 0.01"),
+    _Measure("look-alikes called what they really are", lambda s: s.whole.lookalike_named),
+    _Measure("hurt clients, called healthy or without traffic", lambda s: s.missed),
     _Measure("undetermined", lambda s: s.whole.abstained),
+    _Measure("first cause named after the onset is right", lambda s: s.whole.first_right),
     _Measure("scrapes from onset to the right verdict, severe", _severe, "at most 2"),
     _Measure("scrapes from onset to the right verdict, all", lambda s: s.whole.delay),
 )
@@ -63,12 +67,14 @@ _SUMMARY: tuple[_Measure, ...] = (
 def sheets(score: Score) -> tuple[Sheet, ...]:
     """Every table of the score; one without rows is left out."""
     found = (
-        Sheet("Summary", ("measure", "value", "95 % interval", "of", "wanted"), tuple(_summary(score))),
+        Sheet(
+            "Summary", ("measure", "value", "95 % interval", "of", "wanted"), tuple(_summary(score)), _timeless(score)
+        ),
         Sheet(
             "By telemetry",
             (
                 "telemetry",
-                *_PART_HEAD[:-1],
+                *_PART_HEAD[: -len(_ONCE)],
                 "look-alikes left out",
                 "cannot be shown: undetermined",
                 "cannot be shown: another cause",
@@ -81,7 +87,8 @@ def sheets(score: Score) -> tuple[Sheet, ...]:
             "By cause",
             ("cause", "scenarios", "top-1", "engine page alone", "among", "delay", "look-alikes called", "led: right"),
             tuple((cause, *_cause(one)) for cause, one in score.by_cause.items()),
-            "Delay is the median, in scrapes. Led: right is over every scenario in which the cause led.",
+            "Delay is the median, in scrapes. Led: right is over every scenario in which the cause led."
+            + _joint(score),
         ),
         _parts("By kind", "kind", score.by_kind),
         _parts("By engine", "engine", score.by_engine),
@@ -122,6 +129,17 @@ def _summary(score: Score) -> Iterable[tuple[str, ...]]:
             yield measure.name, _value(found), _interval(found), str(found.n), measure.wanted
 
 
+def _timeless(score: Score) -> str:
+    n = score.whole.known_before
+    return f"Left out of every delay: {n} whose right verdict stood before the onset." if n else ""
+
+
+def _joint(score: Score) -> str:
+    """Which causes are told over compounds, and how."""
+    causes = ", ".join(cause for cause, one in score.by_cause.items() if one.only_in_compounds)
+    return f" Only in compounds, where either cause is right (among is its own): {causes}." if causes else ""
+
+
 def _parts(title: str, key: str, parts: Mapping[Any, Part]) -> Sheet:
     rows = tuple((f"{name:g}" if isinstance(name, float) else str(name), *_part(part)) for name, part in parts.items())
     return Sheet(title, (key, *_PART_HEAD), rows)
@@ -129,12 +147,12 @@ def _parts(title: str, key: str, parts: Mapping[Any, Part]) -> Sheet:
 
 def _part(part: Part) -> tuple[str, ...]:
     shares = (part.top1, part.among, part.wrong_cause, part.false_cause, part.abstained)
-    return (str(part.n), *map(_both, shares), _value(part.delay))
+    return (str(part.n), *map(_both, shares), _both(part.first_right), _value(part.delay))
 
 
 def _level(level: Level) -> tuple[str, ...]:
     return (
-        *_part(level.part)[:-1],
+        *_part(level.part)[: -len(_ONCE)],
         str(level.part.untold),
         _both(level.blind_abstained),
         _both(level.blind_wrong_cause),

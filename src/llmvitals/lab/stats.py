@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,6 +12,8 @@ Z = 1.959964
 """The standard normal's 97.5 % quantile."""
 ONE_IN = 40
 """One in so many (2.5 %) lies beyond each end."""
+RESAMPLES = 1000
+"""Enough that 25 of them lie beyond each end of a percentile interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,23 @@ class Share:
     def centre(self) -> float:
         """The middle of Wilson's interval: the share drawn towards one half, by less the more answers there are."""
         return (self.hits + Z * Z / 2) / (self.n + Z * Z)
+
+
+def resampled(groups: Sequence[Share], seed: int = 1) -> tuple[float, float] | None:
+    """The 95 % interval of a share over groups whose answers depend on each other: a percentile bootstrap over the groups.
+
+    As many groups are drawn as there are, with replacement, ``RESAMPLES`` times, and pooled (B. Efron and R. Tibshirani, An
+    Introduction to the Bootstrap, 1993, section 13.3). None with fewer than two groups that have answers: they cannot differ.
+    The same groups in the same order give the same interval.
+    """
+    given = [one for one in groups if one.n]
+    if len(given) < 2:
+        return None
+    rng = random.Random(seed)
+    drawn = (rng.choices(given, k=len(given)) for _ in range(RESAMPLES))
+    shares = sorted(sum(one.hits for one in some) / sum(one.n for one in some) for some in drawn)
+    beyond = RESAMPLES // ONE_IN
+    return shares[beyond], shares[-1 - beyond]
 
 
 @dataclass(frozen=True, slots=True)
