@@ -344,7 +344,7 @@ USER = Row(
             " admission. The line, {thresholds.error_ratio:g}, is where a client should stop trying. Rejections with"
             " a bounded queue are load shed on purpose.",
             "no traffic, or the page has no HTTP series",
-            causes=("not-serving", "rollout-and-probes", "unbounded-queue"),
+            causes=("not-serving", "rollout-and-probes", "retry-storm", "overloaded-and-shedding"),
             limits=(Limit("thresholds.error_ratio"),),
         ),
     ),
@@ -402,7 +402,7 @@ QUEUE = Row(
             "Requests that arrive and that finish, per second. Arrivals above completions for long means a queue"
             " without an end: cap it at service rate times the wait you accept, and answer 429 beyond.",
             NO_TRAFFIC,
-            causes=("unbounded-queue",),
+            causes=("unbounded-queue", "noisy-tenant", "runaway-agent", "fan-out"),
         ),
         Panel(
             Kind.LINES,
@@ -478,7 +478,7 @@ ENGINE = Row(
             " Low hits with a short turnover: prefixes are evicted. Low hits with a long one: they never match, move"
             " varying fields to the end of the prompt.",
             "no traffic, or prefix caching is off",
-            causes=("prefix-cache-miss", "prefix-caching-off"),
+            causes=("prefix-cache-miss", "prefix-caching-off", "uncached-repeats"),
         ),
         Panel(
             Kind.LINES,
@@ -519,7 +519,7 @@ ENGINE = Row(
             " is late is late there too), and the CPU of the API process (right axis). Near one core with an idle"
             " GPU: more API servers.",
             "no page answered in this window",
-            causes=("api-server-bound",),
+            causes=("api-server-bound", "connection-exhaustion"),
         ),
         Panel(
             Kind.LINES,
@@ -533,7 +533,7 @@ ENGINE = Row(
             " What matters is what is left for the rest. Power far under its usual at the same load: look at clocks"
             " and throttling.",
             "no dcgm-exporter is joined to this target",
-            causes=("vram-headroom", "hardware-event"),
+            causes=("vram-headroom", "hardware-event", "interconnect-bound"),
             width=24,
             height=6,
         ),
