@@ -23,6 +23,7 @@ def exporter():
 def page(tmp_path, monkeypatch):
     """Run the page on settings; gives the run and all HTML that it wrote."""
     monkeypatch.syspath_prepend(str(folder("app")))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # Streamlit puts the page in its place
 
     def run(settings, **query):
         path = tmp_path / "settings.yaml"
