@@ -12,7 +12,6 @@ from llmvitals.cli.follow import verdicts
 from llmvitals.cli.run import _listen
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings
-from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.scenarios import DEMO, scenario
 from llmvitals.simulator.serve import Served
 from llmvitals.simulator.workload import Lengths, Workload
@@ -64,10 +63,13 @@ def test_with_a_big_pool_or_short_answers_nothing_thrashes():
 
 def test_the_seats_it_names_end_the_thrash():
     named = int(verdict(demo()).leading.action.value)
-    engine = Engine(demo(seats=named).config, demo().workload)
-    engine.advance(120.0)
-    assert engine.counters.preemptions == 0
-    assert sum(engine.counters.finished.values()) > 100
+    counted = {}
+    for seats in (named, demo().config.max_num_seqs):
+        live = demo(seats=seats).live(origin=0.0)
+        live.advance(120.0)
+        counted[seats] = live.engine.counters
+    assert [counters.preemptions > 0 for counters in counted.values()] == [False, True]
+    assert sum(counted[named].finished.values()) > 100
 
 
 @pytest.fixture
