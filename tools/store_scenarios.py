@@ -99,7 +99,7 @@ def again(names: Iterable[str], played: Iterable[Job], others: Iterable[str]) ->
     for job in played:
         begins = f"{job.scenario} {job.severity} {job.seed}/{job.number}"
         if any(name.startswith((f"{begins} at", f"{begins} without")) for name in wanted):
-            yield from ((name, window) for name, window in lab.played(job) if name in wanted)
+            yield from lab.played(job, wanted)
     for source in others:
         windows = lab.recorded(Path(source)) if source else lab.made()
         yield from ((name, window) for name, window in windows if name in wanted)

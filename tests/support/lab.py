@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -41,8 +41,10 @@ def moments(run: Run, count: int) -> tuple[float, ...]:
     return tuple(dict.fromkeys(after[-1 - round(i * (len(after) - 1) / count)] for i in range(count)))[::-1]
 
 
-def played(job: Job) -> Iterator[tuple[str, Window]]:
-    """The windows of a draw, with its fault and without, at several moments and every level of telemetry."""
+def played(job: Job, only: Container[str] | None = None) -> Iterator[tuple[str, Window]]:
+    """The windows of a draw, with its fault and without, at several moments and every level of telemetry; all of them, or
+    those with these names ``only``.
+    """
     for fault in (True, False):
         run = watched(job, fault=fault)
         if not fault and run.pair.good is run.pair.bad:
@@ -50,7 +52,9 @@ def played(job: Job) -> Iterator[tuple[str, Window]]:
         name = f"{job.scenario} {job.severity} {job.seed}/{job.number}" + ("" if fault else " without")
         for moment in moments(run, 5 if fault else 2):
             for level in LEVELS:
-                yield f"{name} at {moment:.3f} {level}", run.window(moment, level)
+                at = f"{name} at {moment:.3f} {level}"
+                if only is None or at in only:
+                    yield at, run.window(moment, level)
 
 
 def made() -> Iterator[tuple[str, Window]]:

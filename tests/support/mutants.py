@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from unittest import mock
 
+from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.reading import Reading
 from llmvitals.triage import walk
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
-from llmvitals.triage.judge import bound_of, judge, proved, weigh
+from llmvitals.triage.judge import bound_of, judge, proved
 from llmvitals.triage.model import Check, Limit
 from llmvitals.triage.verdict import CheckResult, State, Verdict
 
 SETTINGS = Settings()
 INVERTED = {"<": ">=", ">=": "<", "<=": ">", ">": "<="}
+OPS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 FACTORS = {"doubled": 2.0, "halved": 0.5}
 
 WHOLE: frozenset[str] = frozenset(
@@ -111,13 +114,14 @@ def _alike(limit: Limit, wrong: Limit) -> bool:
         return False
     low, high = sorted((bound_of(limit, SETTINGS), bound_of(wrong, SETTINGS)))
     whole = range(math.floor(low), math.ceil(high) + 1)
-    return all(_holds(limit, n) == _holds(wrong, n) for n in whole)
+    return all(_holds(limit, Reading(float(n))) is _holds(wrong, Reading(float(n))) for n in whole)
 
 
-def _holds(limit: Limit, value: float) -> bool:
-    held = weigh(limit, {limit.signal: Reading(float(value))}, SETTINGS).holds
-    assert held is not None
-    return held
+def _holds(limit: Limit, reading: Reading) -> bool | None:
+    """What :func:`weigh` says, without the words."""
+    if reading.value is None:
+        return False if reading.gap is not None and reading.gap.kind is GapKind.NO_TRAFFIC else None
+    return OPS[limit.op](reading.value, bound_of(limit, SETTINGS))
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -140,6 +144,7 @@ class Judged:
         self.seen = seen
         self._window = Window.of((), start=0.0, end=seen.seconds)
         self._known: dict[tuple[int, str], CheckResult] = {}
+        self._failing: dict[tuple[int, str], list[int]] = {}
         self.key = self._walk(CHECKS, HURT)
 
     def changes(self, mutant: Mutant) -> bool:
@@ -159,6 +164,9 @@ class Judged:
         moved = [r for r in every if self._moves(mutant, r)]
         if not mutant.cause:
             return bool(moved)
+        moved = [r for r in moved if not self._clear_anyway(mutant, r)]
+        if not moved:
+            return False
         wrong = _with(BY_CAUSE[mutant.cause], mutant)
         return any(
             _read(wrong, judge(wrong, r, SETTINGS)) != _read(BY_CAUSE[mutant.cause], self._judge(mutant.cause, r))
@@ -168,9 +176,26 @@ class Judged:
     @staticmethod
     def _moves(mutant: Mutant, readings: Readings) -> bool:
         """A limit that holds as before leaves its check as it was; a proof's is found again by its operator, too."""
-        if readings[mutant.limit.signal].value is None:
+        reading = readings[mutant.limit.signal]
+        if reading.value is None:
             return mutant.proved and mutant.how == "inverted"
-        return weigh(mutant.limit, readings, SETTINGS).holds != weigh(mutant.wrong, readings, SETTINGS).holds
+        return _holds(mutant.limit, reading) is not _holds(mutant.wrong, reading)
+
+    def _clear_anyway(self, mutant: Mutant, readings: Readings) -> bool:
+        """Whether every alternative of the check fails, with the limit right and wrong: then it is clear both times."""
+        place = (id(readings), mutant.cause)
+        if place not in self._failing:
+            rows = BY_CAUSE[mutant.cause].when
+            self._failing[place] = [sum(_holds(x, readings[x.signal]) is False for x in row) for row in rows]
+        failing = self._failing[place]
+        if not all(failing):
+            return False
+        part, *at = mutant.place.split(".")
+        if part != "when":
+            return True
+        reading = readings[mutant.limit.signal]
+        was, now = _holds(mutant.limit, reading) is False, _holds(mutant.wrong, reading) is False
+        return failing[int(at[0])] - was + now > 0
 
     def _judge(self, cause: str, readings: Readings) -> CheckResult:
         place = (id(readings), cause)

@@ -26,13 +26,13 @@ from support.stored import Stored, look
 
 STARTED = "llm_process_start_time_seconds"
 ANSWERED = "llm_target_answer_seconds"
-AMOUNTS = tuple(2 ** (step / 4) for step in range(-28, 29))
+AMOUNTS = tuple(2 ** (step / 2) for step in range(-14, 15))
 """Factors from 1/128 to 128 that are tried first; what lies between two of them is sought by halving."""
 
-TRIED = (0.25, 4.0)
-"""Amounts on which the quick way of turning a knob is held against the whole one."""
+TRIED = (1 / 64, 0.25, 4.0, 64.0)
+"""Amounts that show whether a knob moves a signal at all, and whether the quick way of turning it is the whole one."""
 
-BASES, EACH = 12, 3
+BASES, EACH = 8, 2
 """Made windows that are tried for a limit, and amounts of each knob."""
 
 Pairs = tuple[tuple[float, float], ...]
@@ -227,8 +227,9 @@ def _parts(window: Window, family: str) -> Iterator[tuple[str, Callable[[Series]
 
 
 def _edges(window: Window, family: str) -> tuple[float, ...]:
+    """Every third edge of a histogram: from one to the next it is a matter of how many."""
     found = {float(t.label("le", "nan")) for t in window.tracks(f"{family}_bucket")}
-    return tuple(sorted(e for e in found if math.isfinite(e)))
+    return tuple(sorted(e for e in found if math.isfinite(e)))[1::3]
 
 
 Side = Callable[[float], int]
@@ -241,11 +242,15 @@ def amounts(window: Window, knob: Knob, signal: str, side: Side) -> Iterator[flo
     def value(amount: float) -> float | None:
         return value_of((knob.quickly if quick else knob.turned)(window, amount), signal)
 
-    quick = all(value_of(knob.quickly(window, x), signal) == value_of(knob.turned(window, x), signal) for x in TRIED)
+    swift = [value_of(knob.quickly(window, x), signal) for x in TRIED]
+    whole = [value_of(knob.turned(window, x), signal) for x in TRIED]
+    quick = swift == whole
+    if len(set(whole)) == 1 and side_of(whole[0], side) != 0:
+        return
     before: tuple[float, int] | None = None
     for amount in AMOUNTS:
-        found = value(amount)
-        now = None if found is None else (amount, side(found))
+        where = side_of(value(amount), side)
+        now = None if where is None else (amount, where)
         if now is not None and now[1] == 0:
             yield amount
         elif now is not None and before is not None and now[1] == -before[1]:
@@ -253,18 +258,23 @@ def amounts(window: Window, knob: Knob, signal: str, side: Side) -> Iterator[flo
         before = now
 
 
+def side_of(value: float | None, side: Side) -> int | None:
+    """Where a number lies; None where there is none."""
+    return None if value is None else side(value)
+
+
 def _halved(
     value: Callable[[float], float | None], side: Side, left: tuple[float, int], right: tuple[float, int]
 ) -> Iterator[float]:
     for _ in range(14):
         middle = math.sqrt(left[0] * right[0])
-        found = value(middle)
-        if found is None:
+        where = side_of(value(middle), side)
+        if where is None:
             return
-        if side(found) == 0:
+        if where == 0:
             yield middle
             return
-        left, right = ((middle, left[1]), right) if side(found) == left[1] else (left, (middle, right[1]))
+        left, right = ((middle, where), right) if where == left[1] else (left, (middle, where))
 
 
 # -- a limit's own window ----------------------------------------------------------------------------------------------
@@ -285,7 +295,8 @@ def told_apart(mutant: Mutant, bases: Sequence[Base]) -> Stored | None:
         right, wrong = (weigh(x, {x.signal: Reading(value)}, SETTINGS).holds for x in (mutant.limit, mutant.wrong))
         return 0 if right is not wrong else -1 if value <= low else 1
 
-    for base in [b for b in bases if _near(mutant, b.judged.seen.whole)][:BASES]:
+    near = [b for b in bases if _near(mutant, b.judged.seen.whole)]
+    for base in sorted(near, key=lambda b: f" {mutant.cause}," not in b.name)[:BASES]:
         for knob in _all_knobs(mutant, base):
             for amount in islice(amounts(base.window, knob, mutant.limit.signal, side), EACH):
                 seen = look(knob.turned(base.window, amount))
