@@ -17,6 +17,9 @@ from llmvitals.triage.walk import LATE_SECONDS
 from support.mutants import SETTINGS, Key, Readings, Seen
 
 FILE = Path(__file__).resolve().parents[1] / "fixtures" / "lab" / "scenarios.json.gz"
+UNPINNED = FILE.with_name("unpinned.txt")
+"""Wrong limits that no situation tells apart yet, one a line: limits that rest on their reasons alone."""
+
 RENEW = "python tools/store_scenarios.py"
 _STANDINGS: tuple[Standing, ...] = tuple(Standing)
 
