@@ -514,7 +514,7 @@ CHECKS: tuple[Check, ...] = (
         cites=("calls_per_user_request", "fan_out_excess"),
         # capacity is planned to be used at about 65 %: from 1.6 times the planned calls on it is used up
         when=((Limit("fan_out_excess", ">=", 1.6),),),
-        explains=LOAD,
+        explains=(*LOAD, "unbounded-queue"),
         confidence=0.97,
     ),
     Check(
