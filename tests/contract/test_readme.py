@@ -19,6 +19,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 def test_the_sections_come_in_their_order() -> None:
     assert re.findall(r"^## (.+)$", README, flags=re.M) == [
         "What it tells you",
+        "How often it is right",
         "The two commands",
         "Point it at your server",
         "Support matrix",

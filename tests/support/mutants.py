@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from unittest import mock
 
@@ -32,6 +32,7 @@ WHOLE: frozenset[str] = frozenset(
         "gpu_xid_errors",
         "kv_transfer_failures",
         "late_ttft_breaches",
+        "lost_by_restarts",
         "oom_restarts",
         "planned_restarts",
         "prefix_caching_enabled",
@@ -52,11 +53,13 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a walk looks at: the readings of a window of so many seconds, and those of its last third."""
+    """What a walk looks at: the moments of a window's pages (``window`` holds no more), the readings of the whole, and those
+    of the parts that it may ask by themselves, in its order: the last third, the newest pages.
+    """
 
-    seconds: float
+    window: Window
     whole: Readings
-    late: Readings | None
+    parts: tuple[Readings, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +117,14 @@ def _alike(limit: Limit, wrong: Limit) -> bool:
         return False
     low, high = sorted((bound_of(limit, SETTINGS), bound_of(wrong, SETTINGS)))
     whole = range(math.floor(low), math.ceil(high) + 1)
-    return all(_holds(limit, Reading(float(n))) is _holds(wrong, Reading(float(n))) for n in whole)
+    return all(_holds(limit, Reading(float(n)), SETTINGS) is _holds(wrong, Reading(float(n)), SETTINGS) for n in whole)
 
 
-def _holds(limit: Limit, reading: Reading) -> bool | None:
+def _holds(limit: Limit, reading: Reading, settings: Settings) -> bool | None:
     """What :func:`weigh` says, without the words."""
     if reading.value is None:
         return False if reading.gap is not None and reading.gap.kind is GapKind.NO_TRAFFIC else None
-    return OPS[limit.op](reading.value, bound_of(limit, SETTINGS))
+    return OPS[limit.op](reading.value, bound_of(limit, settings))
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -142,7 +145,9 @@ class Judged:
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
-        self._window = Window.of((), start=0.0, end=seen.seconds)
+        parts = parts_of(seen.window, seen.whole)
+        self._every = ((seen.whole, SETTINGS), *zip(seen.parts, (own for _, own in parts), strict=True))
+        self._at = {span(part): readings for (part, _), readings in zip(parts, seen.parts, strict=True)}
         self._known: dict[tuple[int, str], CheckResult] = {}
         self._failing: dict[tuple[int, str], list[int]] = {}
         self.key = self._walk(CHECKS, HURT)
@@ -160,33 +165,30 @@ class Judged:
 
     def _may_change(self, mutant: Mutant) -> bool:
         """Whether what a walk reads of the check that has the limit differs, or whether somebody is hurt."""
-        every = (self.seen.whole, *([self.seen.late] if self.seen.late is not None else []))
-        moved = [r for r in every if self._moves(mutant, r)]
+        moved = [(r, own) for r, own in self._every if self._moves(mutant, r, own)]
         if not mutant.cause:
             return bool(moved)
-        moved = [r for r in moved if not self._clear_anyway(mutant, r)]
+        moved = [(r, own) for r, own in moved if not self._clear_anyway(mutant, r, own)]
         if not moved:
             return False
-        wrong = _with(BY_CAUSE[mutant.cause], mutant)
-        return any(
-            _read(wrong, judge(wrong, r, SETTINGS)) != _read(BY_CAUSE[mutant.cause], self._judge(mutant.cause, r))
-            for r in moved
-        )
+        right = BY_CAUSE[mutant.cause]
+        wrong = _with(right, mutant)
+        return any(_read(wrong, judge(wrong, r, own)) != _read(right, self._judge(right, r, own)) for r, own in moved)
 
     @staticmethod
-    def _moves(mutant: Mutant, readings: Readings) -> bool:
+    def _moves(mutant: Mutant, readings: Readings, settings: Settings) -> bool:
         """A limit that holds as before leaves its check as it was; a proof's is found again by its operator, too."""
         reading = readings[mutant.limit.signal]
         if reading.value is None:
             return mutant.proved and mutant.how == "inverted"
-        return _holds(mutant.limit, reading) is not _holds(mutant.wrong, reading)
+        return _holds(mutant.limit, reading, settings) is not _holds(mutant.wrong, reading, settings)
 
-    def _clear_anyway(self, mutant: Mutant, readings: Readings) -> bool:
+    def _clear_anyway(self, mutant: Mutant, readings: Readings, settings: Settings) -> bool:
         """Whether every alternative of the check fails, with the limit right and wrong: then it is clear both times."""
         place = (id(readings), mutant.cause)
         if place not in self._failing:
             rows = BY_CAUSE[mutant.cause].when
-            self._failing[place] = [sum(_holds(x, readings[x.signal]) is False for x in row) for row in rows]
+            self._failing[place] = [sum(_holds(x, readings[x.signal], settings) is False for x in row) for row in rows]
         failing = self._failing[place]
         if not all(failing):
             return False
@@ -194,24 +196,22 @@ class Judged:
         if part != "when":
             return True
         reading = readings[mutant.limit.signal]
-        was, now = _holds(mutant.limit, reading) is False, _holds(mutant.wrong, reading) is False
+        was, now = (_holds(limit, reading, settings) is False for limit in (mutant.limit, mutant.wrong))
         return failing[int(at[0])] - was + now > 0
 
-    def _judge(self, cause: str, readings: Readings) -> CheckResult:
-        place = (id(readings), cause)
+    def _judge(self, check: Check, readings: Readings, settings: Settings) -> CheckResult:
+        place = (id(readings), check.cause)
         if place not in self._known:
-            self._known[place] = judge(BY_CAUSE[cause], readings, SETTINGS)
+            self._known[place] = judge(check, readings, settings)
         return self._known[place]
 
     def _walk(self, checks: tuple[Check, ...], hurt: tuple[Limit, ...], *, every_check: bool = False) -> Key:
-        def compute(window: Window, _: Settings) -> Readings:
-            found = self.seen.whole if window is self._window else self.seen.late
-            assert found is not None
-            return found
+        def compute(window: Window, settings: Settings, *, only: Collection[str] = ()) -> Readings:
+            return self.seen.whole if window is self.seen.window else self._at[span(window)]
 
         def once(check: Check, readings: Readings, settings: Settings) -> CheckResult:
             known = check is BY_CAUSE[check.cause]
-            return self._judge(check.cause, readings) if known else judge(check, readings, settings)
+            return (self._judge if known else judge)(check, readings, settings)
 
         table = {c.cause: c for c in checks}
         blind = mock.Mock(return_value=())  # what the walk could not see is no part of what counts
@@ -219,7 +219,20 @@ class Judged:
         with mock.patch.multiple(
             walk, CHECKS=checks, BY_CAUSE=table, HURT=hurt, compute=compute, judge=judged, blind_spots=blind
         ):
-            return key(walk.diagnose(self._window, SETTINGS))
+            return key(walk.diagnose(self.seen.window, SETTINGS))
+
+
+def parts_of(window: Window, readings: Readings) -> list[tuple[Window, Settings]]:
+    """The parts of a window that a walk may ask by themselves, and the settings that it holds them to: all of them, as if
+    everybody were hurt.
+    """
+    with mock.patch.multiple(walk, _hurt=lambda *_: True, compute=lambda *_, **__: {}):
+        return list(walk._parts(window, dict(readings), SETTINGS))
+
+
+def span(window: Window) -> tuple[float, float]:
+    """What tells the parts of a window apart."""
+    return (window.start, window.end)
 
 
 def _read(check: Check, result: CheckResult) -> Key:

@@ -32,7 +32,7 @@ AMOUNTS = tuple(2 ** (step / 2) for step in range(-14, 15))
 TRIED = (1 / 64, 0.25, 4.0, 64.0)
 """Amounts that show whether a knob moves a signal at all, and whether the quick way of turning it is the whole one."""
 
-BASES, EACH = 8, 2
+BASES, EACH = 18, 2
 """Made windows that are tried for a limit, and amounts of each knob."""
 
 Pairs = tuple[tuple[float, float], ...]
@@ -132,15 +132,18 @@ def _traffic(key: Series) -> bool:
     return counts and not key.name.startswith(("llm_process_", "llm_gpu_", "llm_host_"))
 
 
+def _spread(pages: int, amount: float) -> Iterator[int]:
+    """Whole requests, 256 at the amount of 1, that come evenly from the first page to the last."""
+    return (round(256 * amount * i / max(1, pages - 1)) for i in range(pages))
+
+
 def _mixed(edge: float) -> Turn:
     """For each observation of the window, so many more at an edge."""
 
     def turn(key: Series, pairs: Pairs, amount: float) -> tuple[float, ...]:
-        each = round(16 * amount)  # of a page; whole requests
-        if key.name.endswith("_bucket"):
-            each = each if float(key.label("le")) >= edge else 0
-        more = each * edge if key.name.endswith("_sum") else each
-        return tuple(v + more * i for i, (_, v) in enumerate(pairs))
+        each = 0.0 if key.name.endswith("_bucket") and float(key.label("le")) < edge else 1.0
+        each = edge if key.name.endswith("_sum") else each
+        return tuple(v + each * more for (_, v), more in zip(pairs, _spread(len(pairs), amount), strict=True))
 
     return turn
 
@@ -160,7 +163,7 @@ def crowds(window: Window, readings: Readings) -> Iterator[Knob]:
         more = {key: v - before.get(key, 0.0) for key, v in server.values.items() if v != before.get(key, 0.0)}
 
         def turn(key: Series, pairs: Pairs, amount: float, more: Mapping[Series, float] = more) -> tuple[float, ...]:
-            return tuple(v + round(16 * amount) * more[key] * i for i, (_, v) in enumerate(pairs))
+            return tuple(v + more[key] * n for (_, v), n in zip(pairs, _spread(len(pairs), amount), strict=True))
 
         yield Knob(f"requests {name}", more.__contains__, turn)
 
@@ -295,14 +298,21 @@ def told_apart(mutant: Mutant, bases: Sequence[Base]) -> Stored | None:
         right, wrong = (weigh(x, {x.signal: Reading(value)}, SETTINGS).holds for x in (mutant.limit, mutant.wrong))
         return 0 if right is not wrong else -1 if value <= low else 1
 
-    near = [b for b in bases if _near(mutant, b.judged.seen.whole)]
-    for base in sorted(near, key=lambda b: f" {mutant.cause}," not in b.name)[:BASES]:
+    for base in _nearest(mutant, bases):
         for knob in _all_knobs(mutant, base):
             for amount in islice(amounts(base.window, knob, mutant.limit.signal, side), EACH):
                 seen = look(knob.turned(base.window, amount))
                 if (judged := Judged(seen)).changes(mutant):
                     return Stored(f"{base.name}, with {knob.name} x {amount:.4g}", seen, judged.key)
     return None
+
+
+def _nearest(mutant: Mutant, bases: Sequence[Base]) -> tuple[Base, ...]:
+    """Made windows that the limit may decide: those near a bound, those of its own cause, and others."""
+    near = [b for b in bases if _near(mutant, b.judged.seen.whole)]
+    own = f" {mutant.cause}," if mutant.cause else ": well:"
+    kinds = ([b for b in near if ": near a bound:" in b.name], [b for b in near if own in b.name], near)
+    return tuple({b.name: b for kind in kinds for b in kind[: BASES // 3]}.values())
 
 
 def _all_knobs(mutant: Mutant, base: Base) -> Iterator[Knob]:

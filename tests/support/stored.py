@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from llmvitals.gaps import Gap, GapKind
-from llmvitals.series import Window
+from llmvitals.series import Snapshot, Window
 from llmvitals.signals.catalogue import SIGNALS, compute
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.triage.walk import LATE_SECONDS
-from support.mutants import SETTINGS, Key, Readings, Seen
+from support.mutants import SETTINGS, Key, Readings, Seen, parts_of
 
 FILE = Path(__file__).resolve().parents[1] / "fixtures" / "lab" / "scenarios.json.gz"
 UNPINNED = FILE.with_name("unpinned.txt")
@@ -34,10 +33,16 @@ class Stored:
 
 
 def look(window: Window) -> Seen:
-    """What a walk sees of a window, its last third included where that is long enough to be asked."""
-    third = window.seconds / 3
-    late = compute(window.slice(window.end - third, window.end), SETTINGS) if third >= LATE_SECONDS else None
-    return Seen(window.seconds, compute(window, SETTINGS), late)
+    """What a walk sees of a window, the parts included that it may ask by themselves. Time begins at the window's start."""
+    readings = compute(window, SETTINGS)
+    moments = tuple(s.t - window.start for s in window.snapshots)
+    parts = tuple(compute(part, own) for part, own in parts_of(window, readings))
+    return Seen(bare(moments, window.seconds), readings, parts)
+
+
+def bare(moments: Iterable[float], seconds: float) -> Window:
+    """A window of which only the moments of its pages are known."""
+    return Window.of((Snapshot(t, {}) for t in moments), start=0.0, end=seconds)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -47,9 +52,9 @@ def write(found: Iterable[Stored], path: Path = FILE) -> int:
     rows = [
         {
             "source": one.source,
-            "seconds": one.seen.seconds,
-            "whole": _columns(one.seen.whole, gaps),
-            "late": None if one.seen.late is None else _columns(one.seen.late, gaps),
+            "seconds": one.seen.window.seconds,
+            "moments": [s.t for s in one.seen.window.snapshots],
+            "readings": [_columns(r, gaps) for r in (one.seen.whole, *one.seen.parts)],
             "expected": one.expected,
         }
         for one in found
@@ -69,18 +74,12 @@ def read(path: Path = FILE) -> tuple[Stored, ...]:
     """The situations of the file."""
     document = json.loads(gzip.decompress(path.read_bytes()))
     names, gaps = document["signals"], [Gap(GapKind(kind), why, series) for kind, why, series in document["gaps"]]
-    return tuple(
-        Stored(
-            row["source"],
-            Seen(
-                row["seconds"],
-                _readings(names, gaps, row["whole"]),
-                None if row["late"] is None else _readings(names, gaps, row["late"]),
-            ),
-            _frozen(row["expected"]),
-        )
-        for row in document["scenarios"]
-    )
+    found = []
+    for row in document["scenarios"]:
+        whole, *parts = (_readings(names, gaps, columns) for columns in row["readings"])
+        seen = Seen(bare(row["moments"], row["seconds"]), whole, tuple(parts))
+        found.append(Stored(row["source"], seen, _frozen(row["expected"])))
+    return tuple(found)
 
 
 def _columns(readings: Readings, gaps: dict[Gap, int]) -> list[Any]:
