@@ -35,6 +35,7 @@ class Origin(StrEnum):
     GPU = "gpu"
     HOST = "host"
     GATEWAY = "gateway"
+    PROBE = "probe"  # small requests of our own, timed from outside
     TARGET = "target"  # the target itself, as whoever scrapes it saw it
 
 
@@ -145,6 +146,9 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_process_resident_bytes", "bytes", E, "Resident memory of the API server process."),
     _g("llm_process_open_fds", "", E, "Open file descriptors of the API server process."),
     _g("llm_process_max_fds", "", E, "File descriptor limit of the API server process."),
+    _g("llm_engine_role", "", E, "1; prefill or decode where a server does only that, else both.", "role"),
+    _g("llm_model_bytes", "bytes", E, "Memory that the loaded model takes, wherever it lies."),
+    _g("llm_model_vram_bytes", "bytes", E, "The part of it that lies in GPU memory."),
     # -- GPU (joined to the engine; `gpu` is the UUID, `index` its number, `join` how the match was made) --
     _g("llm_gpu_engine_active_ratio", "ratio", E, "Time share of an active engine.", "gpu", "index", "join"),
     _g("llm_gpu_sm_active_ratio", "ratio", E, "Share of SM cycles with a resident warp.", "gpu", "index", "join"),
@@ -199,7 +203,15 @@ FAMILIES: tuple[Family, ...] = (
     # -- the gateway in front (`gateway`: its name; `tenant`, `size`: small or large prompts, split at 1,024 tokens) --
     _c("llm_gateway_calls_total", "", Q, "Model calls that came in, retries included.", "gateway"),
     _c("llm_gateway_user_requests_total", "", Q, "Requests of users, before fan-out.", "gateway"),
-    _c("llm_gateway_requests_total", "", Q, "Model calls answered, by HTTP status.", "gateway", "tenant", "status"),
+    _c(
+        "llm_gateway_requests_total",
+        "",
+        Q,
+        "Model calls answered, by HTTP status (or its class; error where only that is known).",
+        "gateway",
+        "tenant",
+        "status",
+    ),
     _c("llm_gateway_retries_total", "", Q, "Model calls that repeat a failed one.", "gateway", "tenant"),
     _c("llm_gateway_disconnects_total", "", Q, "Clients that left before their answer ended.", "gateway"),
     _g("llm_gateway_queue_waiting", "", Q, "Calls waiting in the gateway.", "gateway"),
@@ -229,7 +241,14 @@ FAMILIES: tuple[Family, ...] = (
         "gateway",
         "tenant",
     ),
-    _g("llm_gateway_breaker_open", "", Q, "1 while the circuit breaker refuses calls.", "gateway"),
+    _g(
+        "llm_gateway_breaker_open",
+        "",
+        Q,
+        "1 while the circuit breaker refuses calls (to an upstream, where it is one's).",
+        "gateway",
+        "upstream",
+    ),
     _c("llm_gateway_exact_repeats_total", "", Q, "Calls equal to an earlier one, word for word.", "gateway"),
     _c(
         "llm_gateway_cache_hits_total",
@@ -260,6 +279,40 @@ FAMILIES: tuple[Family, ...] = (
     _c("llm_gateway_streams_cut_total", "", Q, "Streams that the proxy ended, by reason.", "gateway", "reason"),
     _g("llm_gateway_connections", "", Q, "Connections open at the gateway.", "gateway"),
     _g("llm_gateway_connection_limit", "", Q, "Connections that the gateway may hold.", "gateway"),
+    _g("llm_gateway_calls_running", "", Q, "Calls in the gateway's hands: sent on and not answered yet.", "gateway"),
+    _h("llm_gateway_request_seconds", "seconds", U, "Call to the end of its answer, as the gateway saw it.", "gateway"),
+    _h("llm_gateway_tpot_seconds", "seconds", U, "Time per output token, as the gateway saw it.", "gateway"),
+    _h("llm_gateway_overhead_seconds", "seconds", Q, "What the gateway itself added to a call.", "gateway"),
+    _h("llm_gateway_upstream_seconds", "seconds", E, "Time an upstream took for a call.", "gateway", "upstream"),
+    _g("llm_gateway_upstream_up", "", Q, "1 while the gateway holds an upstream fit for calls.", "gateway", "upstream"),
+    _c(
+        "llm_gateway_upstream_requests_total",
+        "",
+        Q,
+        "Calls that an upstream answered, by HTTP status or class; error where only that is known.",
+        "gateway",
+        "upstream",
+        "status",
+    ),
+    _g(
+        "llm_gateway_concurrency_limit",
+        "",
+        Q,
+        "Calls that may run at once; moves where the limit is adaptive (CoDel, gradient).",
+        "gateway",
+    ),
+    _g("llm_gateway_tenant_sequences", "", Q, "Sequences of a tenant that run or wait.", "gateway", "tenant"),
+    _g("llm_gateway_reserved_tokens", "tokens", Q, "Tokens set aside for calls in hand.", "gateway", "tenant"),
+    _g("llm_gateway_token_limit", "tokens", Q, "Tokens that may be set aside at once.", "gateway"),
+    _c("llm_gateway_semantic_cache_hits_total", "", Q, "Calls answered from an answer to a similar prompt.", "gateway"),
+    _c("llm_gateway_semantic_cache_checked_total", "", Q, "Such answers whose fitness was checked.", "gateway"),
+    _c("llm_gateway_semantic_cache_wrong_total", "", Q, "Checked ones that did not fit the prompt.", "gateway"),
+    _c("llm_gateway_small_model_calls_total", "", Q, "Calls that were sent to the small model.", "gateway"),
+    # -- small requests of our own, timed from outside --
+    _c("llm_probe_requests_total", "", U, "Probes by how they ended: ok, or what went wrong.", "outcome"),
+    _h("llm_probe_ttft_seconds", "seconds", U, "Time to the first token of a probe."),
+    _h("llm_probe_tpot_seconds", "seconds", U, "Time per output token of a probe, after the first."),
+    _h("llm_probe_e2e_seconds", "seconds", U, "A probe from its start to its last token."),
     # -- the target itself ----------------------------------------------------------------------------------------
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
@@ -276,6 +329,7 @@ _ORIGINS: tuple[tuple[str, Origin], ...] = (
     ("llm_gpu_", Origin.GPU),
     ("llm_host_", Origin.HOST),
     ("llm_gateway_", Origin.GATEWAY),
+    ("llm_probe_", Origin.PROBE),
     ("llm_target_", Origin.TARGET),
     ("llm_family_gap", Origin.TARGET),
     ("llm_", Origin.ENGINE),

@@ -12,6 +12,7 @@ PAGES = HERE / "pages"
 VALUES = HERE / "values"
 EXPECTED = HERE / "expected"
 SGLANG = HERE / "sglang"  # the same three folders of another engine
+HOMES = (HERE, *sorted(folder.parent for folder in HERE.glob("*/pages")))
 
 
 def snapshot(page: Path) -> Snapshot:
@@ -31,9 +32,9 @@ def canonical(found: Snapshot) -> str:
 
 def write_all() -> None:
     """Write the golden form of every page."""
-    for home in (HERE, SGLANG):
+    for home in HOMES:
         (home / "expected").mkdir(exist_ok=True)
-        for page in sorted((home / "pages").glob("*.prom")):
+        for page in sorted((home / "pages").iterdir()):
             (home / "expected" / f"{page.stem}.txt").write_text(canonical(snapshot(page)), encoding="utf-8")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from llmvitals import schema
-from llmvitals.telemetry.engines import engines
 from llmvitals.telemetry.engines.sglang import CANNOT, RELEASES
 from llmvitals.telemetry.engines.sglang_rows import ROWS
 from llmvitals.telemetry.engines.versions import Span, version
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.telemetry.mapping import How, plain_name
+from llmvitals.telemetry.registry import engines
 
 
 def page_of(release: str) -> str:

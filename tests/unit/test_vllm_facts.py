@@ -6,12 +6,12 @@ import pytest
 
 from llmvitals import schema
 from llmvitals.series import Snapshot
-from llmvitals.telemetry.engines import engines
 from llmvitals.telemetry.engines.versions import Fingerprint, Span, candidates, spell, version
 from llmvitals.telemetry.engines.vllm import RELEASES
 from llmvitals.telemetry.engines.vllm_rows import ROWS
 from llmvitals.telemetry.ingest import Ingest, RawPage, reader
 from llmvitals.telemetry.mapping import How
+from llmvitals.telemetry.registry import engines
 
 ONE = 'engine="0",model_name="m"'
 V1 = f"# TYPE vllm:prefix_cache_queries_total counter\nvllm:prefix_cache_queries_total{{{ONE}}} 0\n"

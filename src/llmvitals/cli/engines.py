@@ -9,7 +9,7 @@ from rich.table import Table
 
 from llmvitals.cli import matrix
 from llmvitals.cli.screen import show
-from llmvitals.telemetry.engines import engines
+from llmvitals.telemetry.registry import engines
 
 
 @click.command(name="engines")

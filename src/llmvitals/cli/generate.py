@@ -16,7 +16,7 @@ from llmvitals.errors import SettingsError
 from llmvitals.lab.scenarios import SCENARIOS
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS
-from llmvitals.telemetry.engines import engines
+from llmvitals.telemetry.registry import engines
 
 MATRIX = Path("docs/support-matrix.md")
 SIGNAL_TABLE = Path("docs/signals.md")

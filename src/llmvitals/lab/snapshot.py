@@ -14,8 +14,8 @@ from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS, compute
 from llmvitals.signals.measure import binomial_tail
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.telemetry.engines import ADAPTERS, How, engines
 from llmvitals.telemetry.engines.versions import Span, version
+from llmvitals.telemetry.registry import ADAPTERS, How, engines
 from llmvitals.triage.checks import CHECKS
 from llmvitals.triage.judge import bound_of
 from llmvitals.triage.model import Limit

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from llmvitals import schema
 from llmvitals.gaps import GapKind
+from llmvitals.schema import Origin
 from llmvitals.series import Series
 
 
@@ -42,6 +43,7 @@ class Row:
     python_only: bool = False  # the Rust front end lacks it
     note: str = ""
     span: str = ""
+    part: str = ""  # a plain number that is this part of a histogram without buckets: "_sum" or "_count"
 
     @property
     def plain(self) -> bool:
@@ -126,6 +128,14 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
+class Unused:
+    """A series of this kind of page that is known and not taken. ``name``: without ``_total``; a ``*`` stands for anything."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineMap:
     """One engine in the support matrix: every canonical family that an engine of this kind could give."""
 
@@ -133,6 +143,7 @@ class EngineMap:
     title: str
     versions: str
     support: tuple[Support, ...]
+    origin: Origin = Origin.ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,11 @@ class Adapter:
     text) says about the version. ``telling``: source labels whose presence does; each becomes a mark ``label:NAME``.
     ``shared``: canonical families that any page may give, so they alone make no page of this kind.
     ``derive``: fills in what rows cannot say. ``static``: version and gaps that follow from the marks alone.
+    ``origin``: the families that such a page is asked for. ``versions``: releases whose pages were read; ``derived`` and
+    ``cannot``: what ``derive`` works out, and why a family cannot be given. ``unused``: series that are known and not
+    taken. ``rank``: kinds are held against a page from the lowest on, so that who repeats others' names comes first.
+    ``document``: turns what is no exposition page, but this kind's own (JSON, plain text), into one; None when it is not
+    its own; :class:`~llmvitals.errors.PageError` when it is and says nothing that can be read.
     """
 
     kind: str
@@ -158,6 +174,13 @@ class Adapter:
     none_found: str
     telling: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    origin: Origin = Origin.ENGINE
+    versions: str = ""
+    derived: tuple[Derived, ...] = ()
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[Unused, ...] = ()
+    rank: int = 50
+    document: Callable[[bytes], bytes | None] | None = None
 
 
 def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
@@ -168,6 +191,10 @@ def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
     found: dict[str, list[tuple[Row, str]]] = {}
     for row in rows:
         kind = schema.BY_NAME[row.family].kind if row.family else schema.Kind.GAUGE
+        if row.part:
+            for name in (f"{row.source}_total", row.source):
+                found.setdefault(name, []).append((row, row.family + row.part))
+            continue
         suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total", "")}.get(kind, ("",))
         for suffix in suffixes:
             name = row.family + suffix if kind == schema.Kind.HISTOGRAM else row.family

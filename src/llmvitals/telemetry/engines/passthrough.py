@@ -35,4 +35,5 @@ ADAPTER = Adapter(
     static=_static,
     hint=_hint,
     none_found="Point at the exporter's /metrics.",
+    rank=0,
 )

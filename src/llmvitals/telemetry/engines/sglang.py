@@ -168,6 +168,10 @@ ADAPTER = Adapter(
     none_found="Point at SGLang's API port and start it with --enable-metrics.",
     shared=("llm_process_", "llm_http_"),
     telling=("engine_type", "tp_rank", "is_streaming"),
+    versions="0.3-0.5",
+    rank=45,
+    derived=DERIVED,
+    cannot=CANNOT,
 )
 
 __all__ = ["ADAPTER", "CANNOT", "DERIVED", "RELEASES"]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from llmvitals.schema import Family
 from llmvitals.telemetry.engines.versions import version
-from llmvitals.telemetry.mapping import Adapter, Derived, EngineMap, How, Row, Support
+from llmvitals.telemetry.mapping import Adapter, EngineMap, How, Row, Support
 
 
 def engine_map(
     adapter: Adapter,
     *,
-    versions: str,
-    derived: Iterable[Derived],
     families: Iterable[Family],
-    cannot: Mapping[str, str] | None = None,
 ) -> EngineMap:
-    """How pages of this kind give each of the ``families``; ``cannot`` says why some of them cannot be given."""
-    by_family = {d.family: d for d in derived}
+    """How pages of this kind give each of the ``families``."""
+    by_family = {d.family: d for d in adapter.derived}
     support = []
     for family in families:
         rows = [row for row in adapter.rows if row.family == family.name]
@@ -28,9 +25,9 @@ def engine_map(
             found = by_family[family.name]
             support.append(Support(family.name, How.DERIVED, found.source, found.versions, found.how))
         else:
-            why = (cannot or {}).get(family.name, f"{adapter.title} shows nothing that says it")
+            why = adapter.cannot.get(family.name, f"{adapter.title} shows nothing that says it")
             support.append(Support(family.name, How.UNSUPPORTED, note=why))
-    return EngineMap(adapter.kind, adapter.title, versions, tuple(support))
+    return EngineMap(adapter.kind, adapter.title, adapter.versions, tuple(support), adapter.origin)
 
 
 def _mapped(family: str, rows: list[Row]) -> Support:

@@ -101,6 +101,9 @@ ADAPTER = Adapter(
     none_found="Point at vLLM's API port and start it without --disable-log-stats.",
     shared=("llm_process_", "llm_http_"),
     telling=("engine", "kv_cache_size_tokens"),
+    versions="0.4-0.33",
+    rank=40,
+    derived=DERIVED,
 )
 
 __all__ = ["ADAPTER", "DERIVED", "RELEASES"]

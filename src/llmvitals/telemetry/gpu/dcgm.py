@@ -198,6 +198,8 @@ ADAPTER = Adapter(
     static=_static,
     hint=_hint,
     none_found="Point at dcgm-exporter's port, 9400 by default.",
+    origin=Origin.GPU,
+    versions="3.x-4.8",
 )
 
 __all__ = ["ADAPTER", "ROWS", "join_gpus"]

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError
 from llmvitals.series import Series, Snapshot
-from llmvitals.telemetry.engines import ADAPTERS, FOREIGN, claims, passthrough, speaks
+from llmvitals.telemetry.engines import passthrough
 from llmvitals.telemetry.ingest.exposition import split_sample
 from llmvitals.telemetry.ingest.page import Limits, RawPage, readable
 from llmvitals.telemetry.ingest.reader import Reader
 from llmvitals.telemetry.ingest.settle import Settle
 from llmvitals.telemetry.mapping import Adapter
+from llmvitals.telemetry.registry import ADAPTERS, DOCUMENTS, FOREIGN, claims, speaks
 
 _POINT_AT = (
     f"Point at the metrics page of one of: {', '.join(adapter.title for adapter in ADAPTERS)}; "
@@ -63,7 +64,7 @@ class Ingest:
         Raises :class:`~llmvitals.errors.UnreachableError` when there was no page, and
         :class:`~llmvitals.errors.PageError` when it cannot be read or is none of an engine that is understood.
         """
-        body = readable(page, place=self._instance, limits=self._limits)
+        body = readable(page, place=self._instance, limits=self._limits, documents=DOCUMENTS)
         adapter = self._recognise(body)
         read = self._reader.read(body)
         self._notes = self._reader.notes()
@@ -84,14 +85,19 @@ class Ingest:
         return samples
 
     def _recognise(self, body: bytes) -> Adapter:
-        """The adapter that reads this page; a target that becomes another kind is read afresh."""
+        """The adapter that reads this page; a target that becomes another kind is read afresh.
+
+        A target that still speaks as it did is not held against every kind again.
+        """
+        known = self._adapter
+        if known is not None and any(speaks(body, start) for start in known.claims):
+            return known
         adapter = claims(body, self._kind)
         if adapter is None:
             raise self._not_understood(body)
-        if self._adapter is not adapter:
-            self._adapter = adapter
-            self._reader = Reader(adapter, self._base, self._limits)
-            self._settle = Settle(adapter, self._base)
+        self._adapter = adapter
+        self._reader = Reader(adapter, self._base, self._limits)
+        self._settle = Settle(adapter, self._base)
         return adapter
 
     def _not_understood(self, body: bytes) -> PageError:

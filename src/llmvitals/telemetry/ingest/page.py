@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from llmvitals.errors import PageError, UnreachableError
 
 _MIB = 1024 * 1024
+
+Document = Callable[[bytes], bytes | None]
+"""Turns a body that is no exposition page into one; None when it does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +95,8 @@ def inflate(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def readable(page: RawPage, *, place: str, limits: Limits) -> bytes:
-    """The text of a page that can be parsed.
+def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[Document] = ()) -> bytes:
+    """The text of a page that can be parsed; a document that one of ``documents`` knows becomes an exposition page.
 
     Raises :class:`UnreachableError` when there was no answer or its status is not 200, :class:`PageError` when what
     answered is not a metrics page: too large, damaged gzip, HTML, JSON, nothing.
@@ -121,6 +125,10 @@ def readable(page: RawPage, *, place: str, limits: Limits) -> bytes:
     start = body[:2048].lstrip()
     if not start:
         raise PageError("the page is empty", place=place, remedy="Check that the port is the engine's API port.")
+    for document in documents:
+        text = document(body)
+        if text is not None:
+            return text
     if _HTML.match(start):
         raise PageError(
             "answered with HTML, not metrics", place=place, remedy="Check the path; engines serve /metrics."
