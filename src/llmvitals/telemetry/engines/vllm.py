@@ -1,4 +1,8 @@
-"""vLLM 0.4 to 0.33: whose numbers a page holds, which release wrote it, and what rows alone cannot say."""
+"""vLLM 0.4 to 0.33: whose numbers a page holds, which release wrote it, and what rows alone cannot say.
+
+Beside its own page, vLLM's numbers come through Ray Serve: ``ray_vllm_*`` on Ray's page, all replicas of a node at once,
+counters twice (as a gauge under the bare name, and with ``_total``).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping
 
 from llmvitals.telemetry.engines.placing import Sighting, absence, place, sightings
 from llmvitals.telemetry.engines.versions import Version, spell, version
-from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters
+from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters, rank
 from llmvitals.telemetry.engines.vllm_rows import ROWS
 from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 
@@ -23,13 +27,14 @@ RELEASES: tuple[Version, ...] = tuple(version(text) for text in _READ.split())
 _RUST_SINCE = version("0.22.1")
 _V1_MARKS = frozenset({"vllm:gpu_prefix_cache_queries", "vllm:prefix_cache_queries"})
 _EOF = "openmetrics"
+_RAY = frozenset({"label:ReplicaId", "label:WorkerId"})
 
 
 def _identity(source: Mapping[str, str]) -> Whose | None:
     """Model, kind and rank. A router repeats vLLM's names with a ``server`` label: those are not the engine's own."""
     if "server" in source:
         return None
-    labels = {"engine": KIND, "rank": source.get("engine", "0")}
+    labels = {"engine": KIND, "rank": rank(source)}
     if source.get("model_name"):
         labels["model"] = source["model_name"]
     return Whose(labels)
@@ -50,31 +55,39 @@ def _derive(parts: Parts) -> None:
     prefix_counters(parts)
 
 
-def _table(generation: str, *, rust: bool) -> tuple[Sighting, ...]:
+def _table(generation: str, *, rust: bool, ray: bool) -> tuple[Sighting, ...]:
+    """``ray``: what such a page lacks tells nothing of its release, only what it shows."""
     rows = [row for row in ROWS if not (rust and row.python_only)]
     return sightings(
-        rows, RELEASES, lambda row: row.v0 if generation == "V0" else row.v1, optional=lambda row: bool(row.needs)
+        rows,
+        RELEASES,
+        lambda row: row.v0 if generation == "V0" else row.v1,
+        optional=lambda row: ray or bool(row.needs),
     )
 
 
 def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
     """The release range, and the families that it or its configuration cannot give."""
     generation = "V1" if marks & _V1_MARKS else "V0"
-    rust = generation == "V1" and _EOF in marks and "vllm:cache_config_info" not in marks
-    table = _table(generation, rust=rust)
+    ray = bool(marks & _RAY)
+    rust = generation == "V1" and _EOF in marks and "vllm:cache_config_info" not in marks and not ray
+    table = _table(generation, rust=rust, ray=ray)
     found = place(table, tuple(r for r in RELEASES if r >= _RUST_SINCE) if rust else RELEASES, marks)
-    name = spell(found, RELEASES[-1]) + (" (Rust front end)" if rust else "")
+    name = spell(found, RELEASES[-1]) + (" (Rust front end)" if rust else " (Ray)" if ray else "")
     silent = not rust and "process_start_time_seconds" not in marks
     gaps = []
     for family in dict.fromkeys(row.family for row in ROWS if row.family):
         rows = [row for row in ROWS if row.family == family]
         if not any(plain_name(row.source) in marks for row in rows):
             unborn = _LATE if silent and any(row.late for row in rows) else ""
+            if ray and not all(row.needs for row in rows):
+                unborn = _BY_RAY
             gaps.append(absence(family, rows, table, found, f"vLLM {name}", _when, unborn))
     return name, tuple(gaps)
 
 
 _LATE = "with several API servers, or none, it is not shown before the first request"
+_BY_RAY = "Ray shows no series that was never touched"
 
 
 def _when(row: Row) -> str:
@@ -91,16 +104,16 @@ def _when(row: Row) -> str:
 ADAPTER = Adapter(
     kind=KIND,
     title="vLLM",
-    claims=(b"vllm:", b"vllm_"),
+    claims=(b"vllm:", b"vllm_", b"ray_vllm_"),
     rows=ROWS,
-    prefixes=(("vllm:", "vllm:"), ("vllm:", "vllm_")),
+    prefixes=(("vllm:", "vllm:"), ("vllm:", "vllm_"), ("vllm:", "ray_vllm_")),
     identity=_identity,
     derive=_derive,
     static=_static,
     hint=_hint,
     none_found="Point at vLLM's API port and start it without --disable-log-stats.",
     shared=("llm_process_", "llm_http_"),
-    telling=("engine", "kv_cache_size_tokens"),
+    telling=("engine", "kv_cache_size_tokens", "ReplicaId", "WorkerId"),
     versions="0.4-0.33",
     rank=40,
     derived=DERIVED,

@@ -45,9 +45,23 @@ def _float(text: str) -> float:
         return math.nan
 
 
+def replica(source: Mapping[str, str]) -> str:
+    """Which of several servers on one page a series is of: Ray's page shows all replicas of its node; empty elsewhere.
+
+    vLLM's logger for Ray writes ``ReplicaId``; before it did, Ray's own label of the process tells them apart.
+    """
+    return source.get("ReplicaId") or source.get("WorkerId") or ""
+
+
+def rank(source: Mapping[str, str]) -> str:
+    """Data-parallel rank, behind its replica where there are several: their numbers are added, never overwritten."""
+    one, number = replica(source), source.get("engine") or "0"
+    return number if not one else one if number == "0" else f"{one}/{number}"
+
+
 def _owner(parts: Parts, source: Mapping[str, str]) -> dict[str, str]:
     """Identity of a series that names no model: the page's model where it is the only one."""
-    labels = {"engine": "vllm", "rank": source.get("engine", "0")}
+    labels = {"engine": "vllm", "rank": rank(source)}
     if len(parts.models) == 1:
         labels["model"] = parts.models[0]
     return labels
@@ -63,9 +77,9 @@ def cache_config(parts: Parts) -> None:
     if not infos:
         _gap(parts, _CACHE, GapKind.UNSUPPORTED, "this page has no vllm:cache_config_info")
         return
-    ranks = len({info.get("engine", "0") for info in infos})
     null = 1.0 if parts.marks & {"vllm:gpu_prefix_cache_queries", "vllm:prefix_cache_queries"} else 0.0
     for info in infos:
+        ranks = len({other.get("engine", "0") for other in infos if replica(other) == replica(info)})
         given = _cache_values(info, ranks, null)
         owner = _owner(parts, info)
         for derived in DERIVED:
@@ -96,7 +110,7 @@ def _cache_values(info: Mapping[str, str], ranks: int, null: float) -> dict[str,
 
 
 def lora(parts: Parts) -> None:
-    """Slots and adapters from the newest label set of ``lora_requests_info``, whose value is a time.
+    """Slots and adapters from the newest label set of each server's ``lora_requests_info``, whose value is a time.
 
     Old label sets never leave the page. With several API servers the times of one set add up, so the largest still
     belongs to a set that was seen last by some of them. An adapter in both lists counts as running.
@@ -105,14 +119,20 @@ def lora(parts: Parts) -> None:
     if not sets:
         _gap(parts, _LORA, GapKind.UNSUPPORTED, "it shows only with --enable-lora")
         return
-    _, newest = max(sets, key=lambda pair: pair[0])
+    for server in sorted({replica(source) for _, source in sets}):
+        _, newest = max(((t, s) for t, s in sets if replica(s) == server), key=lambda pair: pair[0])
+        _adapters(parts, newest)
+
+
+def _adapters(parts: Parts, newest: Mapping[str, str]) -> None:
+    """What one server's newest label set says."""
     slots = _float(newest.get("max_lora", ""))
     if slots == 0.0:
         _gap(parts, _LORA, GapKind.UNSUPPORTED, "no adapter slots are configured (max_lora 0)")
         return
     running = _names(newest.get("running_lora_adapters", ""))
     waiting = _names(newest.get("waiting_lora_adapters", "")) - running
-    owner = _owner(parts, {})
+    owner = _owner(parts, {name: value for name, value in newest.items() if name != "engine"})
     if math.isfinite(slots):
         parts.put("llm_lora_slots", slots, owner)
     else:

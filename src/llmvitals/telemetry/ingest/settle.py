@@ -55,6 +55,7 @@ class Settle:
 def _bring_in(parts: Parts, specials: Mapping[Entry, float], odd: list[Series]) -> None:
     """Bring values that are not plain into the samples: units, sums, ranges, then what only stands in."""
     samples, stand_in, kept = parts.samples, {}, []
+    added: set[tuple[Series, str, frozenset[tuple[str, str]]]] = set()
     for entry, raw in specials.items():
         row, series = entry.row, entry.series
         if row.special:
@@ -70,7 +71,10 @@ def _bring_in(parts: Parts, specials: Mapping[Entry, float], odd: list[Series]) 
         elif entry.stand_in:
             stand_in[series] = value
         elif row.add:
-            samples[series] = samples.get(series, 0.0) + value
+            own = series, row.source, frozenset(entry.source.items())
+            if own not in added:  # Ray shows a counter under two names, with and without _total
+                added.add(own)
+                samples[series] = samples.get(series, 0.0) + value
         else:
             samples[series] = value
     for series, value in stand_in.items():
