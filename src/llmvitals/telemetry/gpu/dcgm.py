@@ -13,7 +13,8 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series
 from llmvitals.telemetry.gpu.join import join_gpus
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, Whose, plain_name
+from llmvitals.telemetry.gpu.links import pcie_bytes_per_second
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, Unused, Whose, plain_name
 
 _MIB = 1024.0 * 1024.0
 _NS = 1e-9  # older field lists say "in us"; DCGM hands on NVML's violation time, which is in ns
@@ -24,9 +25,6 @@ _LISTED = "its field in the exporter's list"
 _CHOSEN = "its field in the exporter's list: the default one leaves it out"
 _PROFILED = "a data-centre GPU whose profiling counters DCGM may read"
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
-
-_PCIE_LANE: Mapping[float, float] = {1.0: 0.25e9, 2.0: 0.5e9, 3.0: 0.985e9, 4.0: 1.969e9, 5.0: 3.938e9, 6.0: 7.563e9}
-"""Bytes per second of one PCIe lane and direction, by generation, line coding taken off (PCI-SIG)."""
 
 
 def _row(
@@ -60,6 +58,10 @@ ROWS: tuple[Row, ...] = (
     _row("PROF_PIPE_TENSOR_ACTIVE", "llm_gpu_tensor_active_ratio", needs=_PROFILED),
     _row("PROF_DRAM_ACTIVE", "llm_gpu_dram_active_ratio", needs=_PROFILED),
     _row("DEV_GPU_UTIL", "llm_gpu_busy_ratio", 0.01, "says only that a kernel was resident; absent under MIG"),
+    # the name of DCGM 4.6 for the same field; it still holds percent, whatever the name says
+    _row("DEV_GPU_UTIL_RATIO", "llm_gpu_busy_ratio", special="range", needs=_CHOSEN),
+    _row("DEV_BOARD_POWER_WATTS", "llm_gpu_power_watts", needs=_CHOSEN, fallback=True),
+    _row("PROF_SM_UTIL_RATIO", "llm_gpu_sm_active_ratio", needs=_CHOSEN, fallback=True),
     _row("DEV_FB_USED", "llm_gpu_memory_used_bytes", _MIB, "reserved memory left out"),
     _row("DEV_FB_FREE", "llm_gpu_memory_free_bytes", _MIB),
     _row("DEV_FB_RESERVED", "llm_gpu_memory_reserved_bytes", _MIB),
@@ -102,7 +104,7 @@ ROWS: tuple[Row, ...] = (
 
 def _identity(source: Mapping[str, str]) -> Whose | None:
     """One GPU, or one MIG instance of it. Series that repeat a GPU for a pod stand in for the device's own."""
-    gpu = source.get("UUID") or source.get("uuid")
+    gpu = source.get("UUID") or source.get("uuid") or source.get("gpu_uuid")
     if not gpu:
         return None
     instance = source.get("GPU_I_ID")
@@ -113,19 +115,29 @@ def _identity(source: Mapping[str, str]) -> Whose | None:
 Values = Mapping[str, float]
 
 
+def _by_range(value: float) -> float | None:
+    """A field that is called a ratio and has always held whole percents: its range tells. 1 can be either."""
+    if value == 1.0:
+        return None
+    return value * 0.01 if value > 1.0 else value
+
+
 def _lanes(values: Values) -> float | None:
-    """What a PCIe link carries, both ways (bytes per second), from its generation and its number of lanes."""
-    lane = _PCIE_LANE.get(values["DCGM_FI_DEV_PCIE_LINK_GEN"])
-    return None if lane is None else 2.0 * lane * values["DCGM_FI_DEV_PCIE_LINK_WIDTH"]
+    return pcie_bytes_per_second(values["DCGM_FI_DEV_PCIE_LINK_GEN"], values["DCGM_FI_DEV_PCIE_LINK_WIDTH"])
 
 
 _MADE_OF: Mapping[str, Callable[[Values], float | None]] = {
     "sum": lambda values: sum(values.values()),
     "any": lambda values: max(values.values()),
     "lanes": _lanes,
+    "range": lambda values: _by_range(*values.values()),
 }
 """How a family follows from several fields of one GPU; of a sum both parts are needed, or it is half the truth."""
 _ALL = frozenset({"sum", "lanes"})
+_UNCLEAR: Mapping[str, str] = {
+    "lanes": "a PCIe generation that is not known",
+    "range": "1 may be 1 % or all of the time",
+}
 
 
 def _derive(parts: Parts) -> None:
@@ -147,8 +159,8 @@ def _derive(parts: Parts) -> None:
         if made is not None:
             parts.samples[series] = made
         else:
-            absent = ", ".join(sorted(wanted - set(values)))
-            reason = f"it needs {absent} as well" if absent else "a PCIe generation that is not known"
+            absent = ", ".join(sorted(wanted - set(values))) if how in _ALL else ""
+            reason = f"it needs {absent} as well" if absent else _UNCLEAR[how]
             parts.gaps.append(FamilyGap(series.name, GapKind.UNSUPPORTED, reason, (("gpu", series.label("gpu")),)))
 
 
@@ -183,6 +195,37 @@ def _gap(family: str, marks: frozenset[str]) -> FamilyGap | None:
     return FamilyGap(family, kind, f"{reason}; it needs {first.needs}" if first.needs else reason)
 
 
+UNUSED: tuple[Unused, ...] = tuple(
+    Unused(f"DCGM_{name}", why)
+    for name, why in (
+        ("FI_DEV_NVLINK_BANDWIDTH_TOTAL", "its unit is documented nowhere"),
+        ("FI_DEV_NVLINK_*", "errors of single links"),
+        ("FI_DEV_MEM_CLOCK", "the SM clock is what falls when a card is held down"),
+        ("FI_DEV_MEM_COPY_UTIL", "time in which memory was touched, not how much of its bandwidth"),
+        ("FI_DEV_ENC_UTIL", "video engines, which no language model uses"),
+        ("FI_DEV_DEC_UTIL", "video engines, which no language model uses"),
+        ("FI_DEV_MEMORY_TEMP", "the core's temperature is taken"),
+        ("FI_DEV_TOTAL_ENERGY_CONSUMPTION", "power is taken"),
+        ("FI_DEV_PCIE_REPLAY_COUNTER", "retries on PCIe are not told apart from a busy link"),
+        ("FI_DEV_CORRECTABLE_REMAPPED_ROWS", "what was corrected harms nothing"),
+        ("FI_DEV_FB_*", "used, free and reserved say it"),
+        ("FI_DEV_ECC_*", "what was corrected, or over the card's life"),
+        ("FI_DEV_CLOCKS_EVENT_REASONS", "a moment's flags; the time is taken where it is counted"),
+        ("FI_DEV_CLOCK_THROTTLE_REASONS", "a moment's flags; the time is taken where it is counted"),
+        ("FI_DEV_LOW_UTIL_VIOLATION", "an idle GPU's clocks are low by design"),
+        ("FI_DEV_TOTAL_*_VIOLATION", "the sum of reasons that are taken apart"),
+        ("FI_DEV_VGPU_LICENSE_STATUS", "a licence"),
+        ("FI_DEV_RETIRED_*", "pages of cards before row remapping"),
+        ("FI_DRIVER_VERSION", "a fact that decides nothing here"),
+        ("FI_PROF_SM_OCCUPANCY", "activity of the SMs is taken"),
+        ("FI_PROF_PIPE_*", "the tensor pipes are taken"),
+        ("EXP_CLOCK_EVENTS_COUNT", "events inside a moving window, which fall again"),
+        ("EXP_XID_ERRORS_COUNT", "events inside a moving window, which fall again"),
+        ("EXP_*", "health checks of their own"),
+    )
+)
+
+
 def _hint(keyword: str, name: str, text: str) -> str:
     return ""
 
@@ -200,6 +243,7 @@ ADAPTER = Adapter(
     none_found="Point at dcgm-exporter's port, 9400 by default.",
     origin=Origin.GPU,
     versions="3.x-4.8",
+    unused=UNUSED,
 )
 
 __all__ = ["ADAPTER", "ROWS", "join_gpus"]
