@@ -285,8 +285,8 @@ def test_a_page_can_be_asked_for_in_another_dialect() -> None:
 
 
 def test_a_dialect_that_nobody_speaks_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"tgi.*vllm, vllm-v0, sglang"):
-        EngineConfig(dialect="tgi")
+    with pytest.raises(SettingsError, match=r"lmdeploy.*vllm, vllm-v0, ray, sglang, tgi"):
+        EngineConfig(dialect="lmdeploy")
 
 
 def test_sglang_s_page_has_the_labels_of_a_recorded_one() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from llmvitals.cli.duration import duration
+from llmvitals.simulator import exposition
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.scenarios import SCENARIOS, Scenario, scenario
 from llmvitals.simulator.serve import Served
@@ -24,7 +25,7 @@ TOOK_SECONDS = 0.005
 """How long a simulated page is said to have taken."""
 
 GPU = "gpu-0"
-DIALECTS = {"vllm": "vllm", "vllm-v0": "vllm", "sglang": "sglang"}
+DIALECTS = {name: {"vllm-v0": "vllm", "ray": "vllm"}.get(name, name) for name in exposition.DIALECTS}
 """Which page the simulated engine shows, and what kind of target that is."""
 SEVERITIES = ("mild", "clear", "severe")
 
@@ -144,7 +145,7 @@ def _serve(chosen: Scenario, address: str, seed: int | None) -> None:
     live = chosen.live(origin=time.time(), seed=seed)
     with Served(live, host=host.strip("[]"), port=int(port)) as served:
         click.echo(
-            f"simulated {chosen.config.dialect} ({chosen.title}): {served.url}/metrics and {served.gpu_url}; Ctrl-C ends it"
+            f"simulated {chosen.config.dialect} ({chosen.title}): {served.page_url} and {served.gpu_url}; Ctrl-C ends it"
         )
         try:
             served.wait()

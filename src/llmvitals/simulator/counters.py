@@ -54,8 +54,10 @@ TRANSFER = (0.005, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 10
 REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
-def token_bounds(longest: int) -> tuple[float, ...]:
-    """1-2-5 steps up to the longest context, as vLLM builds its token histograms."""
+def token_bounds(longest: int, steps: int = 0) -> tuple[float, ...]:
+    """1-2-5 steps up to the longest context, as vLLM builds its token histograms; or so many equal ``steps`` (TGI)."""
+    if steps:
+        return tuple(longest / steps * (place + 1) for place in range(steps))
     bounds: list[float] = []
     decade = 1
     while decade <= longest:
@@ -69,8 +71,10 @@ class Counters:
     """Everything that only grows. Seconds and tokens; ``longest`` is the engine's max_model_len, ``dialect`` says what
     bounds its histograms have.
 
-    What vLLM does not count and SGLang does: ``evicted``, preemptions as they happen; ``aborted`` requests, and of those
-    that were running their figures (``left_``); ``waited``, the queue time of requests as they are first scheduled.
+    What vLLM does not count and others do. SGLang: ``evicted``, preemptions as they happen; ``aborted`` requests, and of
+    those that were running their figures (``left_``); ``waited``, the queue time of requests as they are first scheduled.
+    TGI: ``came_``, lengths of requests as they arrive. TensorRT-LLM: ``ended_first_token``, first-token times as requests
+    end. llama.cpp: ``prompt_seconds``, time of prompts as their first token comes; ``most_tokens``, the longest sequence.
     """
 
     longest: int
@@ -107,6 +111,11 @@ class Counters:
     left_e2e: Histogram = field(init=False)
     left_prompt: Histogram = field(init=False)
     left_generated: Histogram = field(init=False)
+    came_prompt: Histogram = field(init=False)
+    came_max_tokens: Histogram = field(init=False)
+    ended_first_token: Histogram = field(init=False)
+    prompt_seconds: float = 0.0
+    most_tokens: int = 0
     http: dict[str, int] = field(default_factory=lambda: {"2xx": 0, "4xx": 0, "5xx": 0})  # answers that have ended
     rejected: int = 0  # refused at admission: the queue was full
     drafts: int = 0
@@ -125,16 +134,19 @@ class Counters:
     compute_seconds: float = 0.0  # tensor pipes at their peak rate
 
     def __post_init__(self) -> None:
-        bounds, lengths = self.dialect, self.dialect.lengths or token_bounds(self.longest)
-        self.first_token = Histogram(bounds.first_token)
+        bounds = self.dialect
+        lengths = bounds.lengths or token_bounds(self.longest, bounds.steps)
+        answers = bounds.answers or lengths
+        self.first_token, self.ended_first_token = Histogram(bounds.first_token), Histogram(bounds.first_token)
         self.token_gap = Histogram(bounds.token_gap)
         self.per_token = Histogram(bounds.per_token)
         self.iteration = Histogram(bounds.iteration)
         self.e2e, self.left_e2e = Histogram(bounds.request), Histogram(bounds.request)
-        self.prefill, self.decode = Histogram(bounds.request), Histogram(bounds.request)
+        self.prefill, self.decode = Histogram(bounds.prefill or bounds.request), Histogram(bounds.request)
         self.inference = Histogram(bounds.request)
         self.queue, self.waited = Histogram(bounds.queue), Histogram(bounds.queue)
         self.request_prompt, self.left_prompt = Histogram(lengths), Histogram(lengths)
-        self.request_generated, self.left_generated = Histogram(lengths), Histogram(lengths)
+        self.request_generated, self.left_generated = Histogram(answers), Histogram(answers)
+        self.came_prompt, self.came_max_tokens = Histogram(lengths), Histogram(answers)
         self.request_computed = Histogram(lengths)
-        self.request_max_tokens = Histogram(lengths)
+        self.request_max_tokens = Histogram(answers)

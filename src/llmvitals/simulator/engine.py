@@ -38,6 +38,14 @@ class Outlet(Protocol):
     def max_fds(self) -> int:
         """Descriptors that it may hold."""
 
+    @property
+    def held(self) -> int:
+        """Calls that it holds."""
+
+    @property
+    def unanswered(self) -> int:
+        """Those of them whose first token has not come."""
+
     def outputs(self, moment: float, tokens: int) -> float:
         """``tokens`` came out at ``moment``; the moment at which they are handed out, and measured."""
 
@@ -63,11 +71,14 @@ class Gauges(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """A step that has begun; ``slow``: by how much its kernels are slowed (1: not)."""
+    """A step that has begun; ``slow``: by how much its kernels are slowed (1: not). ``there``: the state that it began
+    with, where gauges are those of a step.
+    """
 
     planned: Planned
     cost: StepCost
     slow: float
+    there: Gauges | None = None
 
 
 class Engine:
@@ -124,6 +135,7 @@ class Engine:
         asked = room if asked is None else min(asked, room)
         sequence = Sequence(call, asked, min(request.output, asked), request.adapter, tokens=request.prompt)
         self.arrived += 1
+        tally.came(self.counters, sequence)
         self._of[id(call)] = sequence
         self._inbox.append(sequence)
         self._wake()
@@ -214,7 +226,7 @@ class Engine:
         self._report(planned, now)
         cost, slow = self._cost(planned), self._slowdown(now)
         moved = planned.moved_bytes / self.config.swap_bandwidth
-        self._step = Step(planned, cost, slow)
+        self._step = Step(planned, cost, slow, self._look() if self.counters.dialect.polled else None)
         self.clock.at(now + cost.seconds + cost.kernel * (slow - 1.0) + moved + self._extra, self._commit)
         self._extra = 0.0
 
@@ -283,6 +295,8 @@ class Engine:
                 tally.finished(counters, sequence, end, seen)
                 self.outlet.ended(sequence.call, seen, "ok")
         self._show()
+        if step.there is not None:
+            self.reports.step(end, step.there)
         if step.planned.turn and self.counters.dialect.reports:
             self.reports.decode(end, self.gauges, counters.steps)
         self._begin()

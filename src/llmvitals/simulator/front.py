@@ -66,6 +66,16 @@ class ApiServer:
         """Descriptors that the process may hold."""
         return self.host.max_fds
 
+    @property
+    def held(self) -> int:
+        """Calls that the process holds."""
+        return len(self.calls)
+
+    @property
+    def unanswered(self) -> int:
+        """Those of them whose first token has not come."""
+        return sum(call.first is None for call in self.calls.values())
+
     # -- from the caller ------------------------------------------------------------------------------------------
     def accepts(self) -> bool:
         """Whether a new connection can be made: somebody listens, and has a descriptor for it."""

@@ -1,7 +1,8 @@
-"""Gauges of an engine that does not write them after each step: SGLang's scheduler reports now and then.
+"""Gauges of an engine that does not write them after each step. SGLang's scheduler reports now and then.
 
 At each prefill, before its requests count as running; after every 40 steps (``--decode-log-interval``); and when
-nothing runs or waits, 30 s after the last report. In between the page shows what was.
+nothing runs or waits, 30 s after the last report. In between the page shows what was. TensorRT-LLM writes what a step was
+made of when it has ended, and nothing after the last one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ class Reports(Generic[T]):
         if steps // DECODE_STEPS != self._decodes:
             self.at, self._last, self.hits = moment, gauges, 0.0
             self._decodes = steps // DECODE_STEPS
+
+    def step(self, moment: float, gauges: T) -> None:
+        """A step has ended that began with ``gauges``."""
+        self.at, self._last = moment, gauges
+
+    @property
+    def last(self) -> T:
+        """What was reported last."""
+        return self._last
 
     def shown(self, moment: float, gauges: T, *, idle: bool) -> T:
         """What the page shows at a moment at which ``gauges`` are true."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from llmvitals.simulator.config import EngineConfig, Preemption
 from llmvitals.simulator.decoding import Decoding
+from llmvitals.simulator.dialect import COUNTING
 from llmvitals.simulator.pool import BlockPool, Key
 from llmvitals.simulator.sequence import Sequence
 
@@ -185,6 +186,8 @@ def _enter(state: State, planned: Planned, sequence: Sequence, budget: int) -> i
     whole = config.reserve_full_prompt or not config.chunked_prefill
     if whole and not _fits_whole(state, sequence, hits):
         return None
+    if COUNTING[config.dialect].reserves and not _fits_to_its_end(state, sequence):
+        return None
     if not state.pool.admit(hits, need):
         return None
     state.waiting.popleft()
@@ -210,6 +213,12 @@ def _found(pool: BlockPool, sequence: Sequence, size: int) -> list[Key]:
             break
         hits.append(key)
     return hits
+
+
+def _fits_to_its_end(state: State, sequence: Sequence) -> bool:
+    """Whether it fits beside all that run if each of them says all that it may (shared blocks counted for each)."""
+    size = state.config.block_tokens
+    return sum(-(-(s.request.prompt + s.asked) // size) for s in (*state.running, sequence)) <= state.config.blocks
 
 
 def _fits_whole(state: State, sequence: Sequence, hits: list[Key]) -> bool:

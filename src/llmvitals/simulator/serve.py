@@ -1,4 +1,5 @@
-"""A simulated server on a real port: ``/metrics`` as the engine answers it, ``/gpu/metrics`` as dcgm-exporter does.
+"""A simulated server on a real port: ``/metrics`` (or its own path) as the engine answers it, ``/gpu/metrics`` as
+dcgm-exporter does.
 
 ``/host/metrics`` and ``/gateway/metrics`` hold canonical families, as no one exporter is theirs.
 """
@@ -17,10 +18,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from llmvitals.errors import SettingsError
-from llmvitals.simulator import canonical
+from llmvitals.simulator import canonical, exposition
 from llmvitals.simulator.live import Live
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
+JSON = "application/json; charset=utf-8"
 START_SECONDS = 10.0
 LONGEST_SECONDS = 60.0
 """How long a page is held at most; who asks has gone long before."""
@@ -46,11 +48,13 @@ class Served:
         self._socket = _listen(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        path = exposition.PATHS.get(live.world.setup.engine.dialect, "/metrics")
+        self.page_url = f"{self.url}{path}"
         self.gpu_url = f"{self.url}/gpu/metrics"
         # Plain functions: Starlette runs them in threads, so that catching up with the clock holds nobody else.
         who = {"instance": "simulated", "model": live.world.setup.engine.model}
         routes = [
-            Route("/metrics", lambda _: _answer(live, clock(), sleep)),
+            Route(path, lambda _: _answer(live, clock(), sleep)),
             Route("/gpu/metrics", lambda _: _page(live.gpu_page_at(clock()))),
             Route("/host/metrics", lambda _: _page(canonical.text(live.host_at(clock(), who)))),
             Route("/gateway/metrics", lambda _: _page(canonical.text(live.gateway_at(clock(), who)))),
@@ -102,8 +106,10 @@ def _listen(host: str, port: int) -> socket.socket:
 def _answer(live: Live, t: float, sleep: Callable[[float], None]) -> Response:
     answer = live.answer_at(t, timeout=LONGEST_SECONDS)
     sleep(answer.took)
-    return _page(answer.body) if answer.status else PlainTextResponse("", 503)
+    if not answer.status:
+        return PlainTextResponse("", 503)
+    return _page(answer.body, JSON if answer.body.startswith(b"{") else TEXT)
 
 
-def _page(body: bytes) -> Response:
-    return Response(body, headers={"content-type": TEXT})
+def _page(body: bytes, kind: str = TEXT) -> Response:
+    return Response(body, headers={"content-type": kind})

@@ -24,9 +24,17 @@ def step(counters: Counters, cost: StepCost, slow: float, tokens: int, prompts: 
     counters.link_bytes += cost.link_bytes
 
 
+def came(counters: Counters, sequence: Sequence) -> None:
+    """A request has been taken in."""
+    counters.came_prompt.observe(sequence.request.prompt)
+    counters.came_max_tokens.observe(sequence.asked)
+
+
 def first_token(counters: Counters, sequence: Sequence, seen: float) -> None:
     """A prompt counts once and whole, with its first token."""
     counters.first_token.observe(seen - sequence.call.arrived)
+    if sequence.first_token is not None and sequence.scheduled is not None:
+        counters.prompt_seconds += sequence.first_token - sequence.scheduled
     counters.prompt_tokens += sequence.request.prompt
     counters.cached_tokens += sequence.cached
     counters.received_tokens += sequence.received
@@ -44,8 +52,12 @@ def finished(counters: Counters, sequence: Sequence, end: float, seen: float) ->
     counters.prefill.observe(first - scheduled)
     counters.decode.observe(end - first)
     counters.inference.observe(end - scheduled)
-    if sequence.generated > 1 or counters.dialect.lone_zero:
+    if counters.dialect.with_prefill:
+        counters.per_token.observe((end - scheduled) / sequence.generated)
+    elif sequence.generated > 1 or counters.dialect.lone_zero:
         counters.per_token.observe((end - first) / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
+    counters.ended_first_token.observe(first - sequence.call.arrived)
+    counters.most_tokens = max(counters.most_tokens, request.prompt + sequence.generated)
     counters.request_preemptions.observe(sequence.preemptions)
     counters.request_prompt.observe(request.prompt)
     counters.request_computed.observe(request.prompt - sequence.cached - sequence.received)

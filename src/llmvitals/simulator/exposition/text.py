@@ -1,4 +1,4 @@
-"""Families of a metrics page and their text, as the Python client library writes it."""
+"""Families of a metrics page and their text, as the Python client library writes it, and others (``number``)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,16 @@ def spell(labels: Labels) -> str:
     return "{" + ",".join(f'{k}="{v}"' for k, v in zip(names, escaped, strict=True)) + "}"
 
 
+def python(value: float) -> str:
+    """A number as the Python client writes it: always a float."""
+    return repr(float(value))
+
+
+def plain(value: float) -> str:
+    """A number as Rust's and C++'s libraries write it: a whole one without a point."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
 def head(name: str, kind: str, text: str) -> Iterator[str]:
     """The HELP and TYPE lines of a family."""
     yield f"# HELP {name} {text}"
@@ -78,16 +88,33 @@ def simple(family: Simple, samples: Samples, own: Labels, *, created: float | No
             yield f"{family.name}_created{spell(own + labels)} {created!r}"
 
 
-def histogram(
-    name: str, text: str, counted: Histogram, labels: Labels, *, created: float | None = None
+def scalar(
+    name: str, kind: str, text: str, samples: Samples, own: Labels = (), *, number: Callable[[float], str] = python
 ) -> Iterator[str]:
-    """A histogram's buckets, count and sum."""
+    """A counter, gauge or summary under the name that it is exposed by; nothing where there is no sample."""
+    if samples:
+        yield from head(name, kind, text)
+    for labels, value in samples:
+        yield f"{name}{spell(own + labels)} {number(value)}"
+
+
+def histogram(
+    name: str,
+    text: str,
+    counted: Histogram,
+    labels: Labels,
+    *,
+    created: float | None = None,
+    number: Callable[[float], str] = python,
+    scale: float = 1.0,
+) -> Iterator[str]:
+    """A histogram's buckets, count and sum; ``scale``: what its bounds and its sum are multiplied by (1000: milliseconds)."""
     yield from head(name, "histogram", text)
-    edges = [repr(float(b)) for b in counted.bounds]
+    edges = [number(b * scale) for b in counted.bounds]
     for edge, value in zip([*edges, "+Inf"], accumulate(counted.counts), strict=True):
-        yield f"{name}_bucket{spell((*labels, ('le', edge)))} {float(value)!r}"
-    yield f"{name}_count{spell(labels)} {float(counted.count)!r}"
-    yield f"{name}_sum{spell(labels)} {float(counted.sum)!r}"
+        yield f"{name}_bucket{spell((*labels, ('le', edge)))} {number(value)}"
+    yield f"{name}_count{spell(labels)} {number(counted.count)}"
+    yield f"{name}_sum{spell(labels)} {number(counted.sum * scale)}"
     if created is not None:
         yield from head(f"{name}_created", GAUGE, text)
         yield f"{name}_created{spell(labels)} {created!r}"
