@@ -318,6 +318,7 @@ FAMILIES: tuple[Family, ...] = (
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
     _g("llm_target_status", "", M, "HTTP status of the target's answer; 0 when there was none."),
     _g("llm_target_report_age_seconds", "seconds", M, "How old the target's gauges may be while nothing runs."),
+    _g("llm_target_first_token_at_end", "", M, "1 where first tokens are counted when their request has ended."),
     _g("llm_target_info", "", M, "1; the labels say which engine and version range the page speaks.", "version"),
     _g("llm_family_gap", "", M, "1 for each family the target cannot give, and why.", "family", "gap", "reason"),
 )
