@@ -38,8 +38,15 @@ LEAST_CALLS = 20
 REFUSED = ("429", "503")
 """Refusals: "too many requests" and "no capacity now" (RFC 6585 and 9110)."""
 
-FAILED = ("429", "499")
-"""Statuses besides 5xx after which a client tries again: refused, and given up at its own timeout (nginx' 499)."""
+FAILED = ("429", "499", "error")
+"""Statuses besides 5xx after which a client tries again: refused, given up at its own timeout (nginx' 499), and failures of
+which a gateway says no more."""
+
+EXACT = ("1xx", "2xx", "3xx")
+"""Classes of statuses in which no refusal can hide; another class, ok or error may hold some."""
+
+ITSELF = "gateway"
+"""The ``by`` of retries that a gateway makes itself: they are among no calls that came in."""
 
 CLIENT_LEFT = "left"
 """The reason under which a gateway counts queued calls whose client went away: they never reached the engine."""
@@ -71,6 +78,11 @@ def refused_of(statuses: dict[str, float], connect_errors: float = 0.0) -> float
     return busy + max(0.0, full - connect_errors)
 
 
+def _untold(statuses: dict[str, float]) -> float:
+    """Calls of which it is not told whether they were refused: their status is no code."""
+    return sum(n for status, n in statuses.items() if not status.isdigit() and status not in EXACT)
+
+
 def _if_any(c: Context, family: str, **match: str) -> float | Reading:
     """Growth of a counter; 0 where the source says that it has no such thing, and a gap where it should be there."""
     found = c.growth(family, **match)
@@ -92,7 +104,11 @@ def _refused(c: Context) -> tuple[float, float] | Reading:
     if isinstance(dropped, Reading) or isinstance(left, Reading):
         return missing(c, DROPPED)
     calls = sum(found.values())
-    return min(calls, max(refused_of(found, errors), dropped - left)), calls
+    refused = min(calls, max(refused_of(found, errors), dropped - left))
+    untold = _untold(found)
+    if untold > refused:
+        return absent(GapKind.UNSUPPORTED, f"{untold:.0f} calls without an exact status may have been refused", CALLS)
+    return refused, calls
 
 
 def refused_calls(c: Context) -> Reading:
@@ -116,6 +132,11 @@ def call_failure_ratio(c: Context) -> Reading:
     return number(failed / sum(found.values()))
 
 
+def _own_retries(c: Context) -> float:
+    """Retries that the gateway made itself, which no client sent: they are none of the calls that it answered."""
+    return c.growth(RETRIES, by=ITSELF) or 0.0
+
+
 def _less_retries(c: Context) -> tuple[float, float] | Reading:
     """(calls that are no retries, retries) in the window."""
     found, again = by_status(c), c.growth(RETRIES)
@@ -123,7 +144,7 @@ def _less_retries(c: Context) -> tuple[float, float] | Reading:
         return found
     if again is None:
         return missing(c, RETRIES)
-    calls = sum(found.values())
+    calls = sum(found.values()) + _own_retries(c)
     return max(0.0, calls - again), min(calls, again)
 
 
@@ -181,14 +202,28 @@ def _of_size(c: Context, size: str) -> Hist | None:
     return hist(c.good, TTFT, lambda track: track.label("size") == size)
 
 
+def _sizes_untold(c: Context) -> Reading | None:
+    """Why sizes of prompts cannot be told apart where a gateway times first tokens; None where it does not, or tells them."""
+    tracks = c.good.tracks(f"{TTFT}_bucket")
+    if not tracks or any(track.label("size") for track in tracks):
+        return None
+    return absent(GapKind.UNSUPPORTED, "the gateway does not tell small prompts from large ones", TTFT)
+
+
 def small_ttft_harm_p(c: Context) -> Reading:
     """Chance of so many late first tokens of calls with small prompts if the objective were just met (binomial tail)."""
+    untold = _sizes_untold(c)
+    if untold is not None:
+        return untold
     h = _of_size(c, "small")
     return missing(c, TTFT) if h is None else _harm(h, c, "first tokens of small prompts")
 
 
 def large_call_ratio(c: Context) -> Reading:
     """Share of the calls whose prompts are large (from 1,024 tokens on)."""
+    untold = _sizes_untold(c)
+    if untold is not None:
+        return untold
     small, large = _of_size(c, "small"), _of_size(c, "large")
     if small is None or large is None:
         return missing(c, TTFT)
@@ -256,6 +291,7 @@ def calls_per_user_request(c: Context) -> Reading:
         if c.growth(family) is None:
             return missing(c, family)
     came, again, asked = (c.growth(family) or 0.0 for family in (CAME, RETRIES, USERS))
+    again -= _own_retries(c)
     return number(max(0.0, came - again) / asked) if asked > 0 else no_traffic("requests of users")
 
 
@@ -333,7 +369,7 @@ def uncached_repeat_ratio(c: Context) -> Reading:
         return found
     if repeats is None or hits is None:
         return missing(c, REPEATS if repeats is None else HITS)
-    calls, retried = found
+    calls, retried = found[0], found[1] - _own_retries(c)
     if calls <= 0:
         return no_traffic("calls that are no retries")
     return number(min(1.0, max(0.0, repeats - hits - retried) / calls))
