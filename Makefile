@@ -1,11 +1,13 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated score e2e-vllm wheel bench pins clean env-run env-test
+.PHONY: help run test lint format types contract generate check-generated score e2e-vllm e2e-gateways wheel bench pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
 off := 0 no false
+given_only = $(subst $(comma), ,$(call given,ONLY))
+comma := ,
 given = $(if $(filter command,$(origin $1)),$($1))
 
 help: ## list the targets
@@ -51,6 +53,10 @@ e2e-vllm: env-run ## loads on a real vLLM, recorded and scored: DIR=folder, LOAD
 	@# Only what is given on the command line: an environment often has a VENV or a URL that is meant for something else.
 	@VENV='$(call given,VENV)' URL='$(call given,URL)' MODEL='$(call given,MODEL)' e2e/record.sh '$(DIR)' $(LOADS)
 	$(RUN)/llmvitals score '$(DIR)/recordings' $(ARGS)
+
+e2e-gateways: env-run ## real gateways under load, failing and recovering, read and held against clients: DIR=folder, ONLY=names
+	$(if $(DIR),,$(error name a folder for programs and pages: make e2e-gateways DIR=folder))
+	$(RUN)/python e2e/gateways/run.py '$(DIR)' $(given_only)
 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist
