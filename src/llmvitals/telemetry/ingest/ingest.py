@@ -69,8 +69,8 @@ class Ingest:
         read = self._reader.read(body)
         self._notes = self._reader.notes()
         samples = self._settle.samples(read)
-        if adapter is not passthrough.ADAPTER:
-            samples.update(self._target(page, up=1.0))
+        if adapter is not passthrough.ADAPTER:  # an exporter may have said that the target behind it is down
+            samples = {**self._target(page, up=1.0), **samples}
         return Snapshot(page.t, samples)
 
     def _own(self, family: str) -> Series:
