@@ -156,10 +156,11 @@ def answered(before: Snapshot | None, now: Snapshot) -> dict[str, int]:
 
 
 def as_told(got: Counter[str], said: dict[str, int]) -> dict[str, int]:
-    """What clients got, by class where the page tells no more than that."""
+    """What clients got, by class or as an error where the page tells no more than that."""
     told: Counter[str] = Counter()
     for status, count in got.items():
-        told[status if status in said else f"{status[0]}xx"] += count
+        spellings = (status, f"{status[0]}xx", *(["error"] if status >= "400" else []))
+        told[next((one for one in spellings if one in said), status)] += count
     return dict(told)
 
 
