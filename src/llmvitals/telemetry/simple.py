@@ -6,13 +6,16 @@ Enough for every source whose releases need not be told apart. What a page lacks
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, family_of, origin_of
 from llmvitals.series import Series
-from llmvitals.telemetry.mapping import Adapter, Derived, FamilyGap, Parts, Row, Unused, Whose, plain_name
+from llmvitals.telemetry.mapping import Adapter, Derived, Entry, FamilyGap, Parts, Row, Unused, Whose, plain_name
+
+UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,13 @@ def gateway(kind: str, model: str = "") -> Callable[[Mapping[str, str]], Whose |
 def added(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Rows of which several source series (per key, route, worker) make one canonical series: added, never overwritten."""
     return tuple(replace(row, add=not (row.special or row.fallback)) for row in rows)
+
+
+def sound(parts: Parts) -> list[tuple[Entry, float]]:
+    """What is left to ``derive``, without families that hold a number which cannot be: a sum would be short of it."""
+    bad = {entry.row.family for entry, value in parts.specials if not 0.0 <= value < math.inf}
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, UNUSABLE) for family in sorted(bad) if family)
+    return [(entry, value) for entry, value in parts.specials if entry.row.family not in bad]
 
 
 def _copy(parts: Parts, copies: tuple[Copy, ...]) -> None:
