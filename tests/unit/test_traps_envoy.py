@@ -92,7 +92,7 @@ def test_calls_by_status_never_fall_while_an_answer_is_on_its_way() -> None:
 def test_hidden_counters_stand_at_0_once_their_like_is_shown() -> None:
     assert gaps(f"envoy_cluster_membership_healthy{CLUSTER} 2\n")["llm_gateway_retries_total"][0] == "no-traffic"
     found = canonical(f"envoy_cluster_upstream_cx_total{CLUSTER} 2\n")
-    assert found['llm_gateway_retries_total{gateway="envoy"}'] == 0
+    assert found['llm_gateway_retries_total{by="gateway",gateway="envoy"}'] == 0
     assert found['llm_gateway_queue_dropped_total{gateway="envoy",reason="full"}'] == 0
 
 

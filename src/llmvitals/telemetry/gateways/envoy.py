@@ -34,12 +34,14 @@ _LISTENER = ("envoy_http_conn_manager_prefix", "http_conn_manager_prefix")
 
 _BORN: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("downstream", "llm_gateway_disconnects_total", {}),
-    ("cluster", "llm_gateway_retries_total", {}),
+    ("cluster", "llm_gateway_retries_total", {"by": "gateway"}),
     ("cluster", "llm_gateway_connect_errors_total", {}),
     ("cluster", "llm_gateway_queue_dropped_total", {"reason": "full"}),
     ("cluster", "llm_gateway_streams_cut_total", {"reason": "timeout"}),
 )
 """Counters that are hidden until they count, after what shows that their like is on the page: then they stand at 0."""
+
+_ANSWERS = ("llm_gateway_requests_total", "llm_gateway_upstream_requests_total")
 
 _By = Mapping[str, list[tuple[Entry, float]]]
 
@@ -56,7 +58,7 @@ def _identity(source: Mapping[str, str]) -> Whose | None:
 
 def _derive(parts: Parts) -> None:
     by: dict[str, list[tuple[Entry, float]]] = {}
-    for entry, value in parts.specials:
+    for entry, value in simple.sound(parts):
         by.setdefault(entry.row.special, []).append((entry, value))
     for entry, value in by.get("answer", ()):
         _add(parts, entry, value)
@@ -78,6 +80,8 @@ def _add(parts: Parts, entry: Entry, value: float) -> None:
 
 def _statuses(parts: Parts, by: _By) -> None:
     """Calls by status: successes by class, failures by code; where clusters are not shown, all by class."""
+    if any(gap.family in _ANSWERS for gap in parts.gaps):
+        return  # one of the numbers cannot be: the rest would be too few
     exact = bool(by.get("cluster") or by.get("answer"))
     found: dict[str, float] = {}
     for entry, value in by.get("class", ()):

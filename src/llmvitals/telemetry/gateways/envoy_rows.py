@@ -81,8 +81,8 @@ ROWS: tuple[Row, ...] = simple.added(
         Row(
             "envoy_cluster_upstream_rq_retry",
             "llm_gateway_retries_total",
+            fixed=(("by", "gateway"),),
             late=True,
-            note="Envoy's own attempts, not its clients'",
         ),
         Row(
             "envoy_cluster_upstream_cx_connect_fail",

@@ -51,7 +51,7 @@ def _document(body: bytes) -> bytes | None:
 
 def _derive(parts: Parts) -> None:
     hosts: dict[str, list[tuple[Entry, float]]] = {}
-    for entry, value in parts.specials:
+    for entry, value in simple.sound(parts):
         if entry.row.special == "up" and _down(parts, value):
             return
         if entry.row.special == "host":
