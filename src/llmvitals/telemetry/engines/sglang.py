@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, family_of, origin_of
+from llmvitals.telemetry import companions
 from llmvitals.telemetry.engines.placing import absence, place, sightings
 from llmvitals.telemetry.engines.sglang_derive import (
     DECODES,
@@ -26,8 +27,10 @@ from llmvitals.telemetry.engines.sglang_derive import (
     prefix_lookups,
     queues,
     refusals,
+    role,
 )
 from llmvitals.telemetry.engines.sglang_rows import ROWS
+from llmvitals.telemetry.engines.sglang_unused import UNUSED
 from llmvitals.telemetry.engines.versions import Version, spell, version
 from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose
 
@@ -59,10 +62,12 @@ CANNOT: Mapping[str, str] = {
     "llm_process_open_fds": _NO_PROCESS,
     "llm_process_max_fds": _NO_PROCESS,
     "llm_prefix_caching_enabled": "the page does not tell --disable-radix-cache from prompts that share nothing",
+    "llm_external_prefix_cache_query_tokens_total": "what the store held is counted, not what was looked up in it",
     "llm_lora_waiting_adapters": "adapters are counted while they run, not while they are waited for",
 }
 """Families that no release shows, and why; of the others the page says nothing at all."""
 
+_EARLIER: Mapping[str, str] = {"llm_engine_role": "before 0.4.4 the page does not tell who only prefills or decodes"}
 _PREFILL_ONLY = ("llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds")
 _ENDED = frozenset({"sglang:prompt_tokens", "sglang:num_requests", "sglang:e2e_request_latency_seconds"})
 _OWN = tuple(family.name for family in FAMILIES if origin_of(family.name) is Origin.ENGINE)
@@ -97,6 +102,7 @@ def _static(marks: frozenset[str]) -> tuple[str, tuple[FamilyGap, ...]]:
 def _derive(parts: Parts) -> None:
     kinds = {entry.source.get("engine_type", "") for entry, _ in parts.specials}
     parts.marks |= {f"engine:{kind}" for kind in kinds} & {PREFILLS, DECODES}
+    role(parts)
     queues(parts)
     refusals(parts)
     ended(parts)
@@ -144,7 +150,7 @@ def _why(family: str, marks: frozenset[str], found: tuple[Version, ...], who: st
     if _ENDED.isdisjoint(marks) and not any(row.needs for row in rows):
         return FamilyGap(family, GapKind.NO_TRAFFIC, "it is not shown before the first request has ended")
     if not rows:
-        return FamilyGap(family, GapKind.UNSUPPORTED, f"{who} does not count it")
+        return FamilyGap(family, GapKind.UNSUPPORTED, _EARLIER.get(family, f"{who} does not count it"))
     unborn = "it is not shown before something of its kind has happened" if all(r.late for r in rows) else ""
     return absence(family, rows, _TABLE, found, who, _when, unborn)
 
@@ -171,6 +177,7 @@ ADAPTER = Adapter(
     versions="0.3-0.5",
     rank=45,
     derived=DERIVED,
+    unused=(*UNUSED, *companions.UNUSED),
     cannot=CANNOT,
 )
 

@@ -31,6 +31,7 @@ DERIVED: tuple[Derived, ...] = (
         "0.4.4+",
         "its hits; before 0.5.18 realtime_tokens_total of prefill_cache, before 0.5.7 cached_tokens_total of ended requests",
     ),
+    Derived("llm_engine_role", "engine_type", "0.4.4+", "a label: prefill and decode as they are, unified is both"),
 )
 
 # What a queue's requests wait for.
@@ -43,6 +44,7 @@ _QUEUES: Mapping[str, str] = {
     "sglang:num_decode_prealloc_queue_reqs": "capacity",
 }
 _GRAMMAR = "sglang:num_grammar_queue_reqs"
+_ROLES: Mapping[str, str] = {"unified": "both", "prefill": "prefill", "decode": "decode"}
 
 _IDENTITY = frozenset({"model", "rank", "engine"})
 
@@ -99,6 +101,17 @@ def queues(parts: Parts) -> None:
         if reasons:
             for reason, value in by_reason.items():
                 parts.put(REASON, value, {**labels, "reason": reason})
+
+
+def role(parts: Parts) -> None:
+    """What the server does of a request, from the label ``engine_type``; nothing where labels disagree."""
+    told = {entry.source.get("engine_type", "") for entry, _ in parts.specials} & set(_ROLES)
+    if len(told) != 1:
+        return
+    owner = {"engine": "sglang", "rank": "0", "role": _ROLES[told.pop()]}
+    if len(parts.models) == 1:
+        owner["model"] = parts.models[0]
+    parts.put("llm_engine_role", 1.0, owner)
 
 
 def ended(parts: Parts) -> None:

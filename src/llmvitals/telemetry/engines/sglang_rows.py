@@ -15,6 +15,7 @@ LORA = "--enable-lora"
 SPEC = "speculative decoding"
 DISAGGREGATED = "prefill and decode on servers of their own"
 HICACHE = "--enable-hierarchical-cache"
+STORAGE = "--hicache-storage-backend"
 
 # Endpoints that serve inference. Everything else that is answered (models, health, tokenize, metrics) is no request.
 ENDPOINTS = frozenset(
@@ -271,12 +272,24 @@ ROWS: tuple[Row, ...] = (
         fixed=(("connector", "disaggregation"),),
         note="to 0.5.9 a gauge of the last transfer, which is not read",
     ),
+    *(
+        Row(
+            f"sglang:num_{what}_failed_reqs",
+            "llm_kv_transfer_failures_total",
+            span="0.4.7..",
+            needs=DISAGGREGATED,
+            fixed=(("connector", "disaggregation"),),
+            add=True,
+            note="those that could not be set up added",
+        )
+        for what in ("transfer", "bootstrap")
+    ),
     Row(
-        "sglang:num_transfer_failed_reqs",
-        "llm_kv_transfer_failures_total",
-        span="0.4.7..",
-        needs=DISAGGREGATED,
-        fixed=(("connector", "disaggregation"),),
+        "sglang:storage_prefetch_hit_tokens",
+        "llm_external_prefix_cache_hit_tokens_total",
+        span="0.5.20..",
+        needs=STORAGE,
+        note="found in the storage behind the host tier, whether or not it could be fetched in time",
     ),
     Row(
         "sglang:load_back_bytes",

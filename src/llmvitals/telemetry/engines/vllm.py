@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llmvitals.telemetry import companions
 from llmvitals.telemetry.engines.placing import Sighting, absence, place, sightings
 from llmvitals.telemetry.engines.versions import Version, spell, version
-from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, prefix_counters, rank
+from llmvitals.telemetry.engines.vllm_config import DERIVED, cache_config, lora, offload, prefix_counters, rank
 from llmvitals.telemetry.engines.vllm_rows import ROWS
+from llmvitals.telemetry.engines.vllm_unused import UNUSED
 from llmvitals.telemetry.mapping import Adapter, FamilyGap, Parts, Row, Whose, plain_name
 
 KIND = "vllm"
@@ -53,6 +55,8 @@ def _derive(parts: Parts) -> None:
     cache_config(parts)
     lora(parts)
     prefix_counters(parts)
+    offload(parts)
+    companions.roles(parts)
 
 
 def _table(generation: str, *, rust: bool, ray: bool) -> tuple[Sighting, ...]:
@@ -117,6 +121,7 @@ ADAPTER = Adapter(
     versions="0.4-0.33",
     rank=40,
     derived=DERIVED,
+    unused=(*UNUSED, *companions.UNUSED),
 )
 
 __all__ = ["ADAPTER", "DERIVED", "RELEASES"]

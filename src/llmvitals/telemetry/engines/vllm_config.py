@@ -10,6 +10,7 @@ from llmvitals.telemetry.mapping import Derived, FamilyGap, Parts
 
 _CACHE = "vllm:cache_config_info"
 _LORA = "vllm:lora_requests_info"
+_OFFLOAD = "llm_kv_offload_usage_ratio"
 
 DERIVED: tuple[Derived, ...] = (
     Derived(
@@ -143,6 +144,22 @@ def _adapters(parts: Parts, newest: Mapping[str, str]) -> None:
 
 def _names(text: str) -> set[str]:
     return {name.strip() for name in text.split(",") if name.strip()}
+
+
+def offload(parts: Parts) -> None:
+    """Usage of the simple offload tier: used blocks over the capacity that its info series names."""
+    entries = [(entry.source, value) for entry, value in parts.specials if entry.row.special == "simple"]
+    pools = {rank(source): _float(source["capacity_blocks"]) for source, _ in entries if "capacity_blocks" in source}
+    shown = {series.label("rank") for series in parts.samples if series.name == _OFFLOAD}
+    for source, used in entries:
+        if "capacity_blocks" in source or rank(source) in shown:
+            continue
+        share = used / (pools.get(rank(source)) or math.nan)
+        if 0.0 <= share <= 1.0:
+            parts.put(_OFFLOAD, share, _owner(parts, source))
+        else:
+            reason = "simple_kv_offload_info names no capacity that holds the used blocks"
+            parts.gaps.append(FamilyGap(_OFFLOAD, GapKind.MISSING, reason))
 
 
 # What only releases with the token unit show, and what every release from 0.8.3 on shows beside these counters.

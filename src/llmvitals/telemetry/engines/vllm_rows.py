@@ -6,6 +6,7 @@ Rows without a family only tell releases apart. Names are those of the family; c
 
 from __future__ import annotations
 
+from llmvitals.telemetry.companions import component_rows
 from llmvitals.telemetry.mapping import Row
 
 MFU = "--enable-mfu-metrics"
@@ -16,6 +17,8 @@ NIXL = "a NIXL connector"
 MOONCAKE = "a Mooncake connector"
 HF3FS = "an HF3FS connector"
 OFFLOAD = "KV offloading"
+UMBP = "a UMBP connector"
+HISPARSE = "HiSparse"
 
 # Handlers that serve inference. Everything else the API server answers (models, health, tokenize, docs) is no request.
 HANDLERS = frozenset(
@@ -42,6 +45,7 @@ HANDLERS = frozenset(
 _METHODS = frozenset({"", "GET", "POST", "PUT", "PATCH", "DELETE"})  # a browser's OPTIONS preflight is no request
 _LOAD = (("transfer_type", frozenset({"CPU_to_GPU"})),)
 _STORE = (("transfer_type", frozenset({"GPU_to_CPU"})),)
+_STORE_GET, _STORE_PUT = "load_get", "save_put"  # operations of Mooncake's store that move KV; others look keys up
 
 ROWS: tuple[Row, ...] = (
     # -- user experience ------------------------------------------------------------------------------------------
@@ -318,8 +322,39 @@ ROWS: tuple[Row, ...] = (
         "0.22.1",
         needs=MOONCAKE,
         fixed=(("connector", "mooncake-store"),),
+        only=(("operation", frozenset({_STORE_GET, _STORE_PUT})),),
         add=True,
-        note="operations of the store added",
+        note="loads and stores added; look-ups move nothing",
+    ),
+    Row(
+        "vllm:umbp_transfer_bytes",
+        "llm_kv_transfer_bytes",
+        "",
+        "0.33.0",
+        needs=UMBP,
+        fixed=(("connector", "umbp"),),
+        python_only=True,
+        part="_sum",
+        note="without buckets: a mean per transfer",
+    ),
+    Row(
+        "vllm:umbp_transfer_completed",
+        "llm_kv_transfer_bytes",
+        "",
+        "0.33.0",
+        needs=UMBP,
+        fixed=(("connector", "umbp"),),
+        python_only=True,
+        part="_count",
+    ),
+    Row(
+        "vllm:umbp_transfer_failed",
+        "llm_kv_transfer_failures_total",
+        "",
+        "0.33.0",
+        needs=UMBP,
+        fixed=(("connector", "umbp"),),
+        python_only=True,
     ),
     Row(
         "vllm:hf3fs_load_duration_seconds",
@@ -404,6 +439,19 @@ ROWS: tuple[Row, ...] = (
         fallback=True,
         python_only=True,
     ),
+    *(
+        Row(
+            "vllm:mooncake_store_operation_bytes",
+            "llm_kv_offload_bytes_total",
+            "",
+            "0.22.1",
+            needs=MOONCAKE,
+            fixed=(("direction", direction),),
+            only=(("operation", frozenset({operation})),),
+            add=True,
+        )
+        for operation, direction in ((_STORE_GET, "load"), (_STORE_PUT, "store"))
+    ),
     Row(
         "vllm:kv_offload_cpu_cache_usage_perc",
         "llm_kv_offload_usage_ratio",
@@ -412,6 +460,37 @@ ROWS: tuple[Row, ...] = (
         needs=OFFLOAD,
         python_only=True,
         note="a ratio 0-1 despite its name",
+    ),
+    Row(
+        "vllm:simple_kv_offload_used_blocks",
+        "llm_kv_offload_usage_ratio",
+        "",
+        "0.31.0",
+        needs=OFFLOAD,
+        special="simple",
+        python_only=True,
+        note="over capacity_blocks, a label of simple_kv_offload_info",
+    ),
+    Row("vllm:simple_kv_offload_info", "", "", "0.31.0", needs=OFFLOAD, special="simple", python_only=True),
+    Row(
+        "vllm:hisparse_host_cache_usage_perc",
+        "llm_kv_offload_usage_ratio",
+        "",
+        "0.32.0",
+        needs=HISPARSE,
+        fallback=True,
+        python_only=True,
+        note="a ratio 0-1 despite its name",
+    ),
+    Row(
+        "vllm:hisparse_host_to_device_bytes",
+        "llm_kv_offload_bytes_total",
+        "",
+        "0.32.0",
+        needs=HISPARSE,
+        fixed=(("direction", "load"),),
+        add=True,
+        python_only=True,
     ),
     Row("vllm:kv_block_lifetime_seconds", "llm_kv_block_lifetime_seconds", "", "0.12.0", needs=KV_METRICS),
     Row(
@@ -449,6 +528,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("process_open_fds", "llm_process_open_fds", "0.4.1..0.11.0", "0.7.1", needs="a single Python API server"),
     Row("process_max_fds", "llm_process_max_fds", "0.4.1..0.11.0", "0.7.1", needs="a single Python API server"),
+    # -- Dynamo's worker around the engine ---------------------------------------------------------------------------
+    *component_rows(v0="0.4.1..0.11.0", v1="0.7.1"),
     # -- only to tell releases apart --------------------------------------------------------------------------------
     Row("vllm:avg_prompt_throughput_toks_per_s", "", "0.4.1..0.6.6", special="none"),
     Row("vllm:request_params_best_of", "", "0.4.3..0.6.2", special="none"),
