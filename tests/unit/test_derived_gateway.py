@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import family_of
-from llmvitals.series import Window, series
+from llmvitals.series import Series, Window, series
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS, compute
 from llmvitals.signals.derived import gateway, tenants
@@ -280,6 +281,101 @@ def test_one_tenant_is_never_noisy(calls, why):
     gap = read(fronted(healthy, each), "tenant_excess").gap
     assert gap is not None
     assert (gap.kind, gap.why) == (GapKind.NO_TRAFFIC, why)
+
+
+def test_calls_without_a_name_are_no_tenants():
+    def each(gate: Gate, _: int) -> None:
+        gate.call(30, "")
+        gate.call(30, "b")
+        gate.add("tokens_total", 90_000, tenant="")
+        gate.add("tokens_total", 10_000, tenant="b")
+
+    window = fronted(healthy, each)
+    assert read(window, "tenant_share_ratio").note == "tenant b"
+    assert value(window, "tenant_share_ratio") == pytest.approx(0.1)
+
+
+# -- what real gateways do not say --------------------------------------------------------------------------------------
+def unsized(window: Window) -> Window:
+    """The same window from a gateway that does not know how long prompts are."""
+
+    def merged(samples: Mapping[Series, float]) -> dict[Series, float]:
+        found: dict[Series, float] = {}
+        for key, number in samples.items():
+            kept = Series(key.name, tuple(label for label in key.labels if label[0] != "size"))
+            found[kept] = found.get(kept, 0.0) + number
+        return found
+
+    return Window.of(replace(s, samples=merged(s.samples)) for s in window.snapshots)
+
+
+def test_first_tokens_without_sizes_are_still_first_tokens():
+    sized = by_size(small=(18, 6.0), large=(2, 0.1))
+    window = unsized(sized)
+    assert value(window, "call_ttft_harm_p") == value(sized, "call_ttft_harm_p")
+    assert value(window, "call_ttft_harm_p") == pytest.approx(0.0, abs=1e-12)
+    for signal in ("small_ttft_harm_p", "large_call_ratio"):
+        gap = read(window, signal).gap
+        assert gap is not None
+        assert gap.kind is GapKind.UNSUPPORTED
+        assert "small prompts" in gap.why
+
+
+def test_a_status_that_is_born_inside_the_window_counts_whole():
+    """Clients' libraries show a status from its first answer on: what it is then had all happened since the page before."""
+
+    def each(gate: Gate, i: int) -> None:
+        gate.pass_on(ok=60, refused_of="")  # no tenant has a series of refusals from the start
+        if i >= 6:
+            gate.call(40, "a", "429")
+
+    window = fronted(healthy, each)
+    born = [s for s in window.snapshots if any(k.label("status") == "429" for k in s.samples)]
+    assert 0 < len(born) < len(window.snapshots)
+    grown = len(born) * 40
+    assert value(window, "refused_calls") == pytest.approx(grown)
+    assert value(window, "call_failure_ratio") == pytest.approx(grown / (grown + PAGES * 60))
+
+
+def test_refusals_may_hide_in_a_class_and_are_then_not_0():
+    def each(gate: Gate, _: int) -> None:
+        gate.call(40, "a", "2xx")
+        gate.call(20, "a", "error")
+        gate.call(10, "a", "4xx")
+
+    window = fronted(healthy, each)
+    for signal in ("refused_calls", "refused_call_ratio"):
+        gap = read(window, signal).gap
+        assert gap is not None
+        assert (gap.kind, gap.why) == (
+            GapKind.UNSUPPORTED,
+            f"{PAGES * 30} calls without an exact status may have been refused",
+        )
+    assert value(window, "call_failure_ratio") == pytest.approx(20 / 70)
+
+
+def test_where_all_was_served_a_class_hides_no_refusal():
+    assert value(fronted(healthy, lambda gate, _: gate.call(60, "a", "2xx")), "refused_calls") == 0.0
+
+
+def test_a_gateways_own_retries_are_calls_beside_those_that_came():
+    def each(gate: Gate, _: int) -> None:
+        gate.call(60, "a")
+        gate.add("user_requests_total", 30)
+        gate.add("exact_repeats_total", 15)
+        gate.add("retries_total", 15, tenant="a")
+        gate.state()
+
+    def its_own(key: Series) -> Series:
+        retries = key.name == "llm_gateway_retries_total"
+        return Series(key.name, tuple(sorted((*key.labels, ("by", "gateway"))))) if retries else key
+
+    sent = fronted(healthy, each)  # 60 calls came, 75 were sent on
+    window = Window.of(replace(s, samples={its_own(k): v for k, v in s.samples.items()}) for s in sent.snapshots)
+    assert value(window, "retry_ratio") == pytest.approx(15 / 75)
+    assert value(window, "first_calls_per_minute") == pytest.approx(60 * 12)
+    assert value(window, "calls_per_user_request") == pytest.approx(2.0)
+    assert value(window, "uncached_repeat_ratio") == pytest.approx(15 / 60)
 
 
 # -- a family that is not there ---------------------------------------------------------------------------------------

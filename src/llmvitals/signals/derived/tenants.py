@@ -59,7 +59,7 @@ def largest(c: Context) -> Largest | Reading:
     weights = _weights(c, active)
     weighed = sum(weights.values())
     found = []
-    for tenant in sorted(active):
+    for tenant in sorted(active - {""}):  # calls without a name are no single tenant's: they are others to each
         mine, weight = tokens.get(tenant, 0.0), weights[tenant]
         others, rest = total - mine, weighed - weight
         fair = weight * others / rest

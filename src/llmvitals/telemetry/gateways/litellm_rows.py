@@ -103,7 +103,7 @@ ROWS: tuple[Row, ...] = (
     Row("python_info", special=ALIVE),
 )
 
-_MONEY = "money"
+_MONEY = "money spent or left"
 _QUOTA = "what is left of a quota"
 _SPEND = "its own queue of spend to be written"
 _AGAIN = "an older count of the same calls"
@@ -143,11 +143,11 @@ UNUSED: tuple[Unused, ...] = (
     Unused("litellm_mcp_tool_calls", "tools that it calls itself"),
     Unused("litellm_check_batch_cost_*", "batch jobs"),
     Unused("litellm_managed_*", "batch jobs and files"),
-    Unused("litellm_images_generated_metric", "images"),
-    Unused("litellm_video_duration_seconds_metric", "videos"),
+    Unused("litellm_images_generated_metric", "images made"),
+    Unused("litellm_video_duration_seconds_metric", "videos made"),
     Unused("litellm_pod_lock_manager_size", _SPEND),
     Unused("litellm_in_memory_*_queue_size", _SPEND),
-    Unused("litellm_redis_*", "its Redis"),
+    Unused("litellm_redis_*", "its own Redis"),
     Unused("litellm_postgres_*", "its database"),
     Unused("litellm_self_*", "its own services"),
     Unused("litellm_not_a_premium_user_metric", "a notice about its licence"),

@@ -95,7 +95,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused("smg_router_upstream_responses", "not told by worker, and answers of its own where no worker could be had"),
     Unused("smg_router_tokens", "counted for streams through gRPC workers only: a part of all tokens"),
     Unused("smg_http_connections_active", "requests in flight on every route, whatever the name says"),
-    Unused("smg_http_inflight_request_age_count", "requests in flight by age, not cumulative"),
+    Unused("smg_http_inflight_request_age*", "requests in flight by age, not cumulative"),
     Unused("smg_http_rate_limit", "its refusals are among the answers (429)"),
     Unused("smg_worker_pool_size", "workers by kind"),
     Unused("smg_worker_connections_active", "connections to workers by kind"),
@@ -114,7 +114,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused("smg_discovery_*", "service discovery"),
     Unused("smg_mcp_*", "tools that it calls itself"),
     Unused("smg_db_*", "its store of responses"),
-    Unused("router_mesh_*", "its peers"),
+    Unused("router_mesh_*", "its own peers"),
 )
 
 CANNOT = {
