@@ -10,7 +10,7 @@ import click
 from llmvitals import settings as settings_file
 from llmvitals.alerts import rules
 from llmvitals.alerts.policy import RULE_WINDOWS
-from llmvitals.cli import matrix, scenario_table, signal_table
+from llmvitals.cli import contract_table, matrix, scenario_table, signal_table
 from llmvitals.dashboards import grafana
 from llmvitals.errors import SettingsError
 from llmvitals.lab.scenarios import SCENARIOS
@@ -52,8 +52,8 @@ def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
     """Write recording rules, alerts, dashboards, the support matrix and the table of signals.
 
     All of them are made from the same tables as the triage, so that they cannot disagree with it. A README.md in the
-    folder gets its support matrix between its two marks, a docs/design.md its list of signals, a docs/lab.md its scenarios;
-    without such a file that is left out.
+    folder gets its support matrix between its two marks, a docs/design.md its list of signals, a docs/lab.md its scenarios,
+    a docs/gateway-contract.md its families; without such a file that is left out.
     """
     different = [
         (path, text) for path, text in _files(root, settings_file.load(settings_path)) if _read(root / path) != text
@@ -79,6 +79,7 @@ def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
         (Path("README.md"), "support matrix", matrix.summary(known)),
         (Path("docs/design.md"), "signals", f"\n{signal_table.computed(SIGNALS)}\n"),
         (Path("docs/lab.md"), "scenarios", scenario_table.full(SCENARIOS)),
+        (Path("docs/gateway-contract.md"), "gateway families", f"\n{contract_table.full()}\n"),
     )
     for page, part, block in parts:
         found = _read(root / page)
