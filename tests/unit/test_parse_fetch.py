@@ -141,13 +141,29 @@ def test_the_next_fetch_after_a_cut_off_one_works() -> None:
 
 @pytest.mark.parametrize(
     ("body", "headers"),
-    [(b"x" * 3_000_000, ()), (gzip.compress(b"x" * 50_000_000), ("Content-Encoding: gzip",))],
+    [
+        (b"x 1\n" * 400_000, ()),
+        (b"x" * 5_000_000, ()),
+        (gzip.compress(b"x 1\n" * 400_000), ("Content-Encoding: gzip",)),
+        (gzip.compress(b"x" * 50_000_000), ("Content-Encoding: gzip",)),
+    ],
 )
 def test_size_is_held_on_the_wire_and_unpacked(body: bytes, headers: tuple[str, ...]) -> None:
     with server(reply(body, *headers)) as place:
         page = Fetcher(Limits(max_page_bytes=1024 * 1024)).fetch(place, timeout_s=5)
     assert page.body is None
     assert page.error == "the page is larger than 1 MiB"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_what_giant_labels_swell_comes_with_its_long_lines_cut(pack: type) -> None:
+    giant = b'vllm:model_config_info{hf_config="' + b"x" * 3_000_000 + b'"} 1\n'
+    with server(reply(pack(giant + BODY))) as place:
+        page = Fetcher(Limits(max_page_bytes=1024 * 1024)).fetch(place, timeout_s=5)
+    assert page.error == ""
+    assert page.body is not None
+    assert page.body.endswith(b"\n" + BODY)
+    assert len(page.body) < 1024 * 1024
 
 
 @pytest.mark.parametrize(

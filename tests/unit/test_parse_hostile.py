@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,8 @@ def gaps(snapshot: Snapshot, family: str) -> list[tuple[str, str]]:
         (page(b"Service is healthy"), PageError, "no metric"),
         (page(b"# just a comment\n"), PageError, "no metric"),
         (page(b"node_load1 0.5\n"), PageError, "node exporter"),
-        (page(b"tgi_queue_size 1\n"), PageError, "Text Generation Inference"),
+        (page(b"keda_scaler_active 1\n"), PageError, "KEDA"),
+        (page(b'{"a": ' + b"[" * 100_000), PageError, "JSON"),
         (page(b"my_metric 1\n"), PageError, "no engine"),
         (page(gzip.compress(GOOD)[:-9]), PageError, "cut short"),
         (page(None, 401), UnreachableError, "401"),
@@ -83,7 +85,7 @@ def test_a_kind_that_was_asked_for_is_not_replaced_by_another() -> None:
         read(GOOD, kind="dcgm")
     with pytest.raises(SettingsError, match="unknown kind"):
         Ingest(instance="i", kind="vlm")
-    assert set(KINDS) == {"auto", "vllm", "sglang", "dcgm", "llmvitals"}
+    assert {"auto", "vllm", "sglang", "dcgm", "llmvitals"} <= set(KINDS)
 
 
 def test_a_page_without_vllms_own_series_says_how_to_get_them() -> None:
@@ -106,7 +108,7 @@ def test_a_router_that_borrows_vllms_names_is_no_engine() -> None:
         GOOD.replace(b"\n", b"\r\n"),
         b"\xef\xbb\xbf" + GOOD,
         gzip.compress(GOOD),
-        GOOD.rstrip(b"\n"),
+        GOOD + b"# EOF",
         GOOD.replace(b" 3\n", b"  3 \n").replace(b" 50\n", b"\t50\n"),
         GOOD.replace(b" 3\n", b" 3 1700000000000\n").replace(b" 50\n", b" 5e1 1700000000000\n"),
         b"\n\n# a note with numbers 1 2 3\n" + GOOD + b"# EOF\n",
@@ -126,13 +128,77 @@ def test_odd_spellings_say_the_same(body: bytes) -> None:
         assert values(snapshot, "llm_generation_tokens_total", model="m", rank="0") == [50.0]
 
 
-def test_lines_that_cannot_be_read_are_told() -> None:
+def test_lines_that_cannot_be_read_are_told_and_name_their_family() -> None:
     ingest = Ingest(instance="i")
-    ingest.read(page(GOOD + b'vllm:num_requests_waiting{engine="0 1\n'))
-    assert len(ingest.notes) == 1
-    assert "vllm:num_requests_waiting" in ingest.notes[0]
-    ingest.read(page(GOOD))
+    for _ in range(2):
+        snapshot = ingest.read(page(GOOD + b'vllm:num_requests_waiting{engine="0 1\n'))
+        assert len(ingest.notes) == 1
+        assert "vllm:num_requests_waiting" in ingest.notes[0]
+        assert "llm_requests_waiting" in ingest.notes[0]
+        assert gaps(snapshot, "llm_requests_waiting") == [("missing", "")]
+    snapshot = ingest.read(page(GOOD))
     assert ingest.notes == ()
+    assert "could not be read" not in reason(snapshot, "llm_requests_waiting")
+
+
+def reason(snapshot: Snapshot, family: str) -> str:
+    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
+    return " ".join(s.label("reason") for s in found)
+
+
+@pytest.mark.parametrize("cut", range(1, len(b"vllm:generation_tokens_total{") + len(ONE) + len("} 50")))
+def test_a_page_cut_within_its_last_line_does_not_pass_half_a_number_as_one(cut: int) -> None:
+    """`50` cut to `5` is a number, and the wrong one."""
+    snapshot = Ingest(instance="i").read(page(GOOD[:-1][:-cut]))
+    assert values(snapshot, "llm_requests_running") == [3.0]
+    assert values(snapshot, "llm_generation_tokens_total") == []
+    if cut < len(ONE) + len("} 50"):  # the name stands whole
+        assert "the page ends within a line of it" in reason(snapshot, "llm_generation_tokens_total")
+
+
+def test_a_sum_that_lacks_a_part_is_withheld_because_it_would_look_like_a_reset() -> None:
+    """HTTP requests are counted per method, and one method's number is no number."""
+    at = 'http_requests_total{handler="/v1/completions",method="%s",status="2xx"} %s\n'
+    whole = GOOD + (at % ("POST", 40) + at % ("GET", 2)).encode()
+    assert values(read(whole), "llm_http_requests_total") == [42.0]
+    for bad in ("NaN", "-1", "x", "+Inf"):
+        snapshot = read(GOOD + (at % ("POST", 40) + at % ("GET", bad)).encode())
+        assert values(snapshot, "llm_http_requests_total") == []
+        assert "no usable number" in reason(snapshot, "llm_http_requests_total")
+    snapshot = read(whole + b'http_requests_total{handler="/v1/completions",method="PUT",status="2xx 1\n')
+    assert values(snapshot, "llm_http_requests_total") == []
+    assert "could not be read" in reason(snapshot, "llm_http_requests_total")
+    assert values(read(whole + (at % ("PUT", "1e308")).encode() * 2), "llm_http_requests_total") == [1e308 + 42.0]
+
+
+def test_one_series_spelled_in_two_ways_is_added_once() -> None:
+    body = GOOD + (
+        b'http_requests_total{handler="/v1/completions",method="POST",status="2xx"} 40\n'
+        b'http_requests_total{status="2xx", method="POST", handler="/v1/completions"} 41\n'
+    )
+    assert values(read(body), "llm_http_requests_total") == [41.0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"vllm:num_requests_waiting" + b" " * 200_000,
+        b"vllm:num_requests_waiting" + b" " * 200_000 + b"x x x",
+        b'vllm:num_requests_waiting{a="' + b'\\"' * 100_000 + b'"} 1',
+        b"vllm:num_requests_waiting{" + b'a="",' * 50_000 + b"} 1",
+        b"vllm:num_requests_waiting{" + b'"' * 200_001,
+        b"vllm:num_requests_waiting 1" + b" 1" * 100_000,
+        b"vllm:num_requests_waiting 1 # {" + b'"' * 200_000,
+        b"# TYPE " + b"x" * 200_000,
+    ],
+)
+def test_no_line_takes_more_than_a_moment(line: bytes) -> None:
+    """Forty of them would be minutes where any part of the reading takes the square of a line's length."""
+    ingest = Ingest(instance="i")
+    began = time.process_time()
+    snapshot = ingest.read(page(b"".join(line + b"%d\n" % n for n in range(40)) + GOOD))
+    assert time.process_time() - began < 5.0
+    assert values(snapshot, "llm_requests_running") == [3.0]
 
 
 @pytest.mark.parametrize("label", ['a "b" c', "a\\b", "a,b} 7 # x", "line\nbreak", "ünïcode", "{}", "trailing "])
@@ -217,10 +283,33 @@ def test_a_giant_label_is_skipped_and_told_and_the_rest_is_read() -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_page_over_the_limit_is_refused_before_it_is_unpacked_whole(pack: type) -> None:
-    body = pack(GOOD + b"# " + b"x" * 5_000_000)
+@pytest.mark.parametrize("more", [b"# xxxxxxxx\n" * 150_000, b"# " + b"x" * 5_000_000])
+def test_a_page_over_the_limit_is_refused_before_it_is_unpacked_whole(pack: type, more: bytes) -> None:
+    """Too many lines, or lines so long that nobody waits for their end."""
     with pytest.raises(PageError, match=r"larger than 1 MiB.*max_page_bytes"):
-        read(body, limits=Limits(max_page_bytes=1024 * 1024))
+        read(pack(GOOD + more), limits=Limits(max_page_bytes=1024 * 1024))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_page_that_giant_labels_swell_beyond_the_limit_is_still_read(pack: type, first: bool) -> None:
+    """21 MB of configuration in three labels, and the series beside them."""
+    giant = b"".join(
+        b'vllm:model_config_info{engine="%d",hf_config="%s"} 1.0\n' % (n, b"x" * 7_000_000) for n in range(3)
+    )
+    ingest = Ingest(instance="i")
+    for _ in range(2):
+        snapshot = ingest.read(page(pack(giant + GOOD if first else GOOD + giant)))
+        assert values(snapshot, "llm_requests_running") == [3.0]
+        assert values(snapshot, "llm_generation_tokens_total") == [50.0]
+        assert "3 series were left out because their labels are longer" in ingest.notes[0]
+
+
+def test_labels_that_are_too_long_name_the_family_on_every_page() -> None:
+    wide = f'vllm:num_requests_waiting{{engine="0",model_name="{"y" * 5000}"}} 1\n'.encode()
+    ingest = Ingest(instance="i")
+    for _ in range(2):
+        assert "longer or more" in reason(ingest.read(page(GOOD + wide)), "llm_requests_waiting")
 
 
 def test_too_many_samples_are_refused() -> None:

@@ -7,11 +7,13 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-# A series (name and optional labels, quotes respected), a value, and what may follow: a timestamp, an exemplar.
+# A series (name and optional labels, quotes respected), a value, and what may follow: a timestamp, an exemplar. Every
+# repeat is possessive: what a part took it keeps, so that no line, however odd, is tried twice.
 _SAMPLE = re.compile(
-    rb'\s*([A-Za-z_:][\w:]*\s*(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?|\{(?:[^"}]|"(?:[^"\\]|\\.)*")+\})'
-    rb"\s*(?<=[\s}])(\S+)(?:\s+-?[\d.eE+]+)?(?:\s+#.*)?\s*$"
+    rb'\s*+([A-Za-z_:][\w:]*+\s*+(?:\{(?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+\})?+|\{(?:[^"}]++|"(?:[^"\\]++|\\.)*+")++\})'
+    rb"\s*+(?<=[\s}])(\S++)(?:\s++(-?[\d.eE+]++))?+(?:\s++#.*+)?+\s*+$"
 )
+_QUOTED = re.compile(rb'"((?:[^"\\]++|\\.)*+)"?+')
 _COMMENT = re.compile(rb"#\s*(TYPE|HELP|EOF)\b[ \t]*(\S*)[ \t]*(.*)")
 _NAME = re.compile(rb'\{?\s*"?([A-Za-z_:][\w:]*)')
 
@@ -20,6 +22,25 @@ def split_sample(line: bytes) -> tuple[bytes, bytes] | None:
     """A sample line's series text and value text; timestamp and exemplar are left out. None when it is not a sample."""
     found = _SAMPLE.match(line)
     return (found[1].rstrip(), found[2]) if found else None
+
+
+def has_timestamp(line: bytes) -> bool:
+    """Whether a sample line says of which moment it is."""
+    found = _SAMPLE.match(line)
+    return found is not None and found[3] is not None
+
+
+def number(text: bytes) -> float:
+    """The number a value's text stands for, NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def quoted(series_text: bytes) -> list[bytes]:
+    """The quoted texts of a series, escapes and all, one that never ends included."""
+    return _QUOTED.findall(series_text)
 
 
 def split_comment(line: bytes) -> tuple[str, str, str] | None:
@@ -33,7 +54,7 @@ def split_comment(line: bytes) -> tuple[str, str, str] | None:
 
 def name_of(series_text: bytes) -> str:
     """The metric name at the start of a series text, the quoted spelling included."""
-    found = _NAME.match(series_text)
+    found = _NAME.match(series_text.lstrip())
     return found[1].decode("ascii") if found else ""
 
 

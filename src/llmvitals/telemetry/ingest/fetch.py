@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
@@ -21,7 +21,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from llmvitals.errors import SettingsError
-from llmvitals.telemetry.ingest.page import Limits, RawPage, TooLargeError, inflate
+from llmvitals.telemetry.ingest.page import Limits, RawPage, TooLargeError, bounded, unpacked
+from llmvitals.telemetry.registry import path_of
 
 ACCEPT = "text/plain;version=0.0.4"
 """The classic text format: asking for OpenMetrics makes newer client libraries respell names that hold a colon."""
@@ -102,8 +103,11 @@ _FAILURES: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-def page_url(text: str) -> str:
-    """The metrics page that ``host:port``, a base URL or a whole URL means. Raises :class:`SettingsError`."""
+def page_url(text: str, kind: str = "auto") -> str:
+    """The page that ``host:port``, a base URL or a whole URL means for a target of this kind.
+
+    Raises :class:`SettingsError` for what is no URL.
+    """
     given = text.strip()
     try:
         parts = urlsplit(given if "://" in given else f"http://{given}")
@@ -112,7 +116,7 @@ def page_url(text: str) -> str:
         fine = False
     if not fine:
         raise SettingsError("is not a URL", place=text, remedy="Give it as http://host:port or host:port.")
-    path = parts.path if parts.path not in {"", "/"} else "/metrics"
+    path = parts.path if parts.path not in {"", "/"} else path_of(kind)
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
@@ -206,21 +210,25 @@ class Fetcher:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in _OURS:
             raise ValueError(f"it answers in an encoding that was not asked for, {encoding}")
-        chunks: list[bytes] = []
+        try:
+            return bounded(unpacked(self._wire(response, deadline)), self._limits)
+        except (_TimeUpError, TooLargeError, zlib.error):
+            response.close()
+            raise
+
+    def _wire(self, response: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes]:
+        """The body as it comes."""
         size = 0
         while True:
             if time.monotonic() >= deadline:
-                response.close()
                 raise _TimeUpError
             chunk = response.read1(_CHUNK, decode_content=False)
             if not chunk:
-                break
+                return
             size += len(chunk)
-            if size > self._limits.max_page_bytes:
-                response.close()
+            if size > self._limits.max_body_bytes:
                 raise TooLargeError
-            chunks.append(chunk)
-        return inflate(b"".join(chunks), self._limits.max_page_bytes)
+            yield chunk
 
 
 class _ForeignRedirect(Exception):  # noqa: N818

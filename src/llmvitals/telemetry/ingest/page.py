@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
 
@@ -39,6 +41,16 @@ class Limits:
     max_labels: int = 64
     max_label_length: int = 4096
 
+    @property
+    def max_line_bytes(self) -> int:
+        """The longest line that is read: all labels there may be, as long as they may be."""
+        return self.max_label_length * self.max_labels
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Where an answer is given up for good: a page that is too large may still shrink by its over-long lines."""
+        return 4 * self.max_page_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
@@ -49,11 +61,18 @@ class _Refusal:
 
 
 _STATUS: dict[int, _Refusal] = {
+    400: _Refusal(
+        "answered 400: something is missing in what was asked",
+        "A llama.cpp server in router mode needs the model behind the path: /metrics?model=NAME.",
+    ),
     401: _Refusal(
         "answered 401: it asks for credentials", "Put user:password@ into the URL, or use the engine's own port."
     ),
     403: _Refusal("answered 403: it refuses this client", "Allow this host, or use the engine's own port."),
     404: _Refusal("answered 404: there is no metrics page at this path", "Check the path; engines serve /metrics."),
+    501: _Refusal(
+        "answered 501: this server shows no metrics", "Start it with metrics; a llama.cpp server with --metrics."
+    ),
     429: _Refusal("answered 429: it limits how often it may be asked", "Scrape the engine's own port, not a gateway."),
 }
 _SERVER_ERROR = _Refusal(
@@ -68,31 +87,70 @@ _HTML = re.compile(rb"<(?:!doctype|html|head|body|\?xml)", re.IGNORECASE)
 _JSON = re.compile(rb'\s*(?:\[|\{\s*(?:\}|"[^"]*"\s*:))')
 
 
+_PIECE = _MIB
+
+
 class TooLargeError(Exception):
     """The body is larger than the limit once it is decompressed."""
 
 
-def inflate(body: bytes, limit: int) -> bytes:
-    """The plain bytes of a gzip body, never more than ``limit``; other bodies come back as they are.
+def unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The plain bytes of a body that comes in pieces, in pieces of 1 MiB at most where it is gzip.
 
     The magic bytes decide, since proxies drop the content-encoding header and recordings end in ``.gz``. Raises
-    :class:`TooLargeError` over the limit and ``zlib.error`` when the stream is damaged or cut short.
+    ``zlib.error`` when the stream is damaged or cut short.
     """
-    if not body.startswith(_GZIP):
-        if len(body) > limit:
+    source = iter(pieces)
+    start = b""
+    for piece in source:
+        start += piece
+        if len(start) >= len(_GZIP):
+            break
+    if not start.startswith(_GZIP):
+        yield from chain((start,), source)
+        return
+    stream = zlib.decompressobj(wbits=31)
+    for piece in chain((start,), source):
+        rest = piece
+        while True:
+            plain = stream.decompress(rest, _PIECE)
+            yield plain
+            rest = stream.unused_data if stream.eof else stream.unconsumed_tail
+            if stream.eof and rest:  # one gzip file after another
+                stream = zlib.decompressobj(wbits=31)
+            elif not rest and len(plain) < _PIECE:
+                break
+    if not stream.eof:
+        raise zlib.error("the gzip stream ends early")
+
+
+def bounded(pieces: Iterable[bytes], limits: Limits) -> bytes:
+    """The pieces as one page within the limit. Where they are more, over-long lines are cut to just above what is read.
+
+    A label that holds a whole configuration makes such pages, and the series beside it are worth reading. Raises
+    :class:`TooLargeError` when that does not help, or when the whole is past ``max_body_bytes``.
+    """
+    kept = bytearray()
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total > limits.max_body_bytes:
             raise TooLargeError
-        return body
-    plain = b""
-    rest = body
-    while rest:
-        stream = zlib.decompressobj(wbits=31)
-        plain += stream.decompress(rest, limit + 1 - len(plain))
-        if len(plain) > limit or stream.unconsumed_tail:
-            raise TooLargeError
-        if not stream.eof:
-            raise zlib.error("the gzip stream ends early")
-        rest = stream.unused_data
-    return plain
+        kept += piece
+        if len(kept) > limits.max_page_bytes:
+            longest = limits.max_line_bytes + 1
+            kept = bytearray(b"\n".join(line[:longest] for line in bytes(kept).split(b"\n")))
+            if len(kept) > limits.max_page_bytes // 2:  # so that this happens a few times at most
+                raise TooLargeError
+    return bytes(kept)
+
+
+def inflate(body: bytes, limit: int) -> bytes:
+    """The plain bytes of a gzip body; other bodies come back as they are.
+
+    Raises :class:`TooLargeError` over the limit and ``zlib.error`` when the stream is damaged or cut short.
+    """
+    return bounded(unpacked((body,)), Limits(max_page_bytes=limit))
 
 
 def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[Document] = ()) -> bytes:
@@ -101,6 +159,24 @@ def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[D
     Raises :class:`UnreachableError` when there was no answer or its status is not 200, :class:`PageError` when what
     answered is not a metrics page: too large, damaged gzip, HTML, JSON, nothing.
     """
+    body = plain(page, place=place, limits=limits)
+    start = body[:2048].lstrip()
+    text = _as_page(body, documents, place)
+    if text is not None:
+        return text
+    if _HTML.match(start):
+        raise PageError(
+            "answered with HTML, not metrics", place=place, remedy="Check the path; engines serve /metrics."
+        )
+    if _JSON.match(start):
+        raise PageError(
+            "answered with JSON, not metrics", place=place, remedy="Check the path; engines serve /metrics."
+        )
+    return body
+
+
+def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
+    """What a page holds, decompressed, whatever it is. Raises as :func:`readable` where there is nothing to look at."""
     if page.status is not None and page.status != 200:
         refusal = _STATUS.get(page.status) or _by_class(page.status)
         raise UnreachableError(refusal.thing.format(status=page.status), place=place, remedy=refusal.remedy)
@@ -110,7 +186,8 @@ def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[D
             thing, place=place, remedy="Check that the server runs and that host and port are right."
         )
     try:
-        body = inflate(page.body, limits.max_page_bytes)
+        small = len(page.body) <= limits.max_page_bytes and not page.body.startswith(_GZIP)
+        body = page.body if small else bounded(unpacked((page.body,)), limits)
     except TooLargeError:
         raise PageError(
             f"the page is larger than {limits.max_page_bytes / _MIB:.4g} MiB",
@@ -122,22 +199,28 @@ def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[D
             "the compressed page is damaged or cut short", place=place, remedy="Ask again; check the proxy in between."
         ) from None
     body = body.removeprefix(_BOM)
-    start = body[:2048].lstrip()
-    if not start:
+    if not body[:2048].strip():
         raise PageError("the page is empty", place=place, remedy="Check that the port is the engine's API port.")
-    for document in documents:
-        text = document(body)
-        if text is not None:
-            return text
-    if _HTML.match(start):
-        raise PageError(
-            "answered with HTML, not metrics", place=place, remedy="Check the path; engines serve /metrics."
-        )
-    if _JSON.match(start):
-        raise PageError(
-            "answered with JSON, not metrics", place=place, remedy="Check the path; engines serve /metrics."
-        )
     return body
+
+
+def _as_page(body: bytes, documents: Iterable[Document], place: str) -> bytes | None:
+    """The exposition page that a document stands for; None where no source knows it.
+
+    What a source trips over (JSON nested without end, a list where it writes an object) is not its document.
+    """
+    for document in documents:
+        text = None
+        try:
+            with contextlib.suppress(
+                ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
+            ):
+                text = document(body)
+        except PageError as error:  # a source that explains its own document does not know which target's it is
+            raise PageError(error.thing, place=error.place or place, remedy=error.remedy) from None
+        if text is not None:
+            return text if text.endswith(b"\n") else text + b"\n"
+    return None
 
 
 def _by_class(status: int) -> _Refusal:

@@ -10,10 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from llmvitals.errors import PageError
 from llmvitals.series import Series
-from llmvitals.telemetry.ingest.exposition import canonical_le, name_of, parse_series, split_comment, split_sample
+from llmvitals.telemetry.ingest.exposition import (
+    canonical_le,
+    name_of,
+    number,
+    parse_series,
+    quoted,
+    split_comment,
+    split_sample,
+)
 from llmvitals.telemetry.ingest.page import Limits
 from llmvitals.telemetry.mapping import Adapter, Entry, Row, exposed, plain_name
 
@@ -27,18 +36,38 @@ class Mark(str):
     __slots__ = ()
 
 
-Meaning = Series | Entry | Mark | None
+class Loss(StrEnum):
+    """Why a line's number is not taken."""
+
+    UNREAD = "a line of it could not be read"
+    OVERSIZED = "its labels are longer or more than allowed"
+    CUT = "the page ends within a line of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A line that is not read. ``families``: the canonical ones that it may have been of; ``text``: how it begins."""
+
+    why: Loss
+    families: tuple[str, ...]
+    text: str
+
+
+Meaning = Series | Entry | Mark | Lost | None
 _NEW = Mark("text that was never seen")
 
 
 @dataclass(slots=True)
 class Read:
-    """The numbers of one page. ``odd``: series whose number cannot be; ``models``: those the page names."""
+    """The numbers of one page. ``odd``: series with a number that cannot be; ``lost``: lines that could not be read;
+    ``models``: those the page names.
+    """
 
     samples: dict[Series, float]
     specials: dict[Entry, float]
     marks: frozenset[str]
-    odd: list[Series]
+    odd: list[tuple[Series, float]]
+    lost: list[Lost]
     models: tuple[str, ...] = ()
 
 
@@ -58,20 +87,39 @@ class Reader:
             plain_name(row.source) for row in adapter.rows if not row.source.startswith("label:")
         )
         self._known: dict[bytes, Meaning] = {}
+        self._entries: dict[tuple[str, frozenset[tuple[str, str]]], Entry] = {}  # one for each series, however spelled
         self._held = 0  # bytes of text in the dictionary
         self._probes: dict[Series, tuple[str, frozenset[str]]] = {}  # series to model and telling labels
         self._seen: set[str] = set()
-        self._unread: list[str] = []
-        self._oversized = 0
+        self._lost: list[Lost] = []
 
     def notes(self) -> tuple[str, ...]:
         """Sentences about what the newest page lost."""
         notes = []
-        if self._unread:
-            notes.append(f"{len(self._unread)} lines could not be read, the first is '{self._unread[0]}'")
-        if self._oversized:
-            notes.append(f"{self._oversized} series were left out because their labels are longer or more than allowed")
+        for why, words in _NOTES.items():
+            lines = [lost for lost in self._lost if lost.why is why]
+            if lines:
+                families = ", ".join(sorted({family for lost in lines for family in lost.families}))
+                of = f" (of {families})" if families else ""
+                notes.append(f"{len(lines)} {words}{of}, the first is '{lines[0].text}'")
         return tuple(notes)
+
+    def wanted(self, name: str) -> tuple[Row, ...]:
+        """The rows that answer to a sample's name."""
+        return tuple(row for row, _ in self._names.get(name, ()))
+
+    def meaning(self, series_text: bytes) -> Meaning:
+        """What the text of a series means on pages of this kind."""
+        known = self._known.get(series_text, _NEW)
+        return self._learn(series_text + b" 0", series_text)[0] if known is _NEW else known
+
+    def plain(self, name: str) -> str:
+        """A name as its family is compared: in the source's own spelling, without suffixes."""
+        return self._plain(name)
+
+    def declares(self, name: str) -> bool:
+        """Whether a TYPE line's name is that of a family that is taken."""
+        return self._plain(name) in self._families
 
     def read(self, body: bytes) -> Read:
         """All numbers of the page that are wanted. Raises PageError when none is this kind's own, or when too many are."""
@@ -102,10 +150,10 @@ class Reader:
         samples: dict[Series, float] = {}
         specials: dict[Entry, float] = {}
         marks: list[str] = []
-        odd: list[Series] = []
-        self._unread, self._oversized = [], 0
+        odd: list[tuple[Series, float]] = []
+        lost = self._lost = []
         top = math.inf
-        for line in body.splitlines():
+        for line in self._whole(body).splitlines():
             head, _, text = line.rpartition(b" ")
             meaning = known.get(head, new)
             if meaning is None:
@@ -120,46 +168,55 @@ class Reader:
                 if 0.0 <= value < top:
                     samples[meaning] = value
                 else:
-                    odd.append(meaning)
+                    odd.append((meaning, value))
             elif isinstance(meaning, Mark):
                 marks.append(meaning)
+            elif isinstance(meaning, Lost):
+                lost.append(meaning)
             elif meaning is not None:
-                specials[meaning] = _number(text)
+                specials[meaning] = number(text)
         if len(samples) + len(specials) > self._limits.max_samples:
             raise PageError(
                 f"the page has more than {self._limits.max_samples} samples",
                 place=self._base["instance"],
                 remedy="Raise exporter.max_samples, or find the label that multiplies them.",
             )
-        return Read(samples, specials, frozenset(marks), odd)
+        return Read(samples, specials, frozenset(marks), odd, lost)
+
+    def _whole(self, body: bytes) -> bytes:
+        """The page up to its last line end: a number that it ends in may be half of one."""
+        if body.endswith((b"\n", b"\r")):
+            return body
+        last = max(body.rfind(b"\n"), body.rfind(b"\r")) + 1
+        line = body[last:]
+        if line.lstrip().startswith(b"#"):
+            return body
+        if families := self._families_of(line):
+            self._lost.append(Lost(Loss.CUT, families, _begin(line)))
+        return body[:last]
+
+    def _families_of(self, text: bytes) -> tuple[str, ...]:
+        """The canonical families that a line with this name may be of."""
+        return tuple(dict.fromkeys(row.family for row in self.wanted(name_of(text[:_NAMED])) if row.family))
 
     def _learn(self, line: bytes, head: bytes) -> tuple[Meaning, bytes]:
         """What a line means whose text was never seen, and its value's text."""
-        limit = self._limits.max_label_length * self._limits.max_labels
-        if len(line) > limit:
-            self._oversized += 1
-            return None, b""
+        if len(line) > self._limits.max_line_bytes:
+            return Lost(Loss.OVERSIZED, self._families_of(line), _begin(line)), b""
         if line.lstrip().startswith(b"#"):
             return self._learn_comment(line, head), b""
         split = split_sample(line)
         if split is None:
-            if line.strip() and name_of(line) in self._names:
-                self._unread.append(line[:60].decode("utf-8", "replace"))
-            return None, b""
+            families = self._families_of(line)
+            return (Lost(Loss.UNREAD, families, _begin(line)) if families else None), b""
         series_text, value = split
         if series_text in self._known:  # a timestamp or an exemplar follows the value
             return self._known[series_text], value
         name = name_of(series_text)
         rows = self._names.get(name)
-        meaning: Meaning = None
-        if rows is not None:
-            try:
-                meaning = self._meaning(rows, parse_series(series_text)[1])
-            except ValueError:
-                self._unread.append(line[:60].decode("utf-8", "replace"))
-                return None, b""
+        meaning = self._meaning(rows, series_text) if rows is not None else None
         self._remember(series_text, meaning)
-        if meaning is not None:
+        if isinstance(meaning, Series | Entry):
             self._seen.add(self._plain(name))
         return meaning, value
 
@@ -188,18 +245,24 @@ class Reader:
     def _remember(self, text: bytes, meaning: Meaning) -> None:
         if self._held > 2 * self._limits.max_page_bytes or len(self._known) > 4 * self._limits.max_samples:
             self._known.clear()
+            self._entries.clear()
             self._probes.clear()
             self._seen.clear()
             self._held = 0
         self._known[text] = meaning
         self._held += len(text)
 
-    def _meaning(self, rows: tuple[tuple[Row, str], ...], labels: dict[str, str]) -> Meaning:
-        if len(labels) > self._limits.max_labels or any(
-            len(v) > self._limits.max_label_length for v in labels.values()
-        ):
-            self._oversized += 1
-            return None
+    def _meaning(self, rows: tuple[tuple[Row, str], ...], series_text: bytes) -> Meaning:
+        limits = self._limits
+        texts = quoted(series_text)  # measured before they are parsed, which takes a square of their length
+        if len(texts) > 2 * limits.max_labels + 1 or any(len(t) > 4 * limits.max_label_length for t in texts):
+            return Lost(Loss.OVERSIZED, self._families_of(series_text), _begin(series_text))
+        try:
+            _, labels = parse_series(series_text)
+        except ValueError:
+            return Lost(Loss.UNREAD, self._families_of(series_text), _begin(series_text))
+        if len(labels) > limits.max_labels or any(len(v) > limits.max_label_length for v in labels.values()):
+            return Lost(Loss.OVERSIZED, self._families_of(series_text), _begin(series_text))
         found = next(((r, n) for r, n in rows if all(labels.get(k, "") in vs for k, vs in r.only)), None)
         whose = self.adapter.identity(labels)
         if found is None or whose is None:
@@ -214,7 +277,8 @@ class Reader:
             self._probes[series] = whose.labels.get("model", ""), self._telling(labels)
         stand_in = row.fallback or whose.stand_in
         if stand_in or not row.plain:
-            return Entry(row, series, labels, stand_in)
+            same = (row.source + name, frozenset(labels.items()))
+            return self._entries.setdefault(same, Entry(row, series, labels, stand_in))
         return series
 
     def _telling(self, labels: Mapping[str, str]) -> frozenset[str]:
@@ -222,11 +286,17 @@ class Reader:
         return frozenset(f"label:{name}" for name in self.adapter.telling if name in labels)
 
 
-def _number(text: bytes) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+_NAMED = 1024  # bytes in which a name is looked for
+_NOTES = {
+    Loss.UNREAD: "lines could not be read",
+    Loss.OVERSIZED: "series were left out because their labels are longer or more than allowed",
+    Loss.CUT: "line was left out because the page ends within it",
+}
+
+
+def _begin(line: bytes) -> str:
+    """Enough of a line to find it again."""
+    return line[:60].decode("utf-8", "replace")
 
 
 def _spellings(adapter: Adapter, name: str) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from llmvitals.telemetry.ingest.reader import Read
 from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, scale_of
 
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
+_BOUNDLESS = "nothing bounds it: the page says +Inf"
 _MOST_MARKS = 64  # kinds of page that one target is remembered to have shown
 
 
@@ -26,13 +27,16 @@ class Settle:
     def samples(self, read: Read) -> dict[Series, float]:
         """The canonical samples of a page, the target's own excepted."""
         parts = Parts(read.samples, [], read.marks, read.models, self._base)
-        _bring_in(parts, read.specials, read.odd)
+        _bring_in(parts, read)
         self._adapter.derive(parts)
         known = self._facts.get(parts.marks)
         if known is None:
             if len(self._facts) >= _MOST_MARKS:
                 self._facts.clear()
             known = self._facts[parts.marks] = self._page_facts(parts.marks)
+        if read.lost:
+            told = {family for lost in read.lost for family in lost.families}
+            known = {series: value for series, value in known.items() if series.label("family") not in told}
         parts.samples.update(known)
         parts.samples.update({self._gap(gap): 1.0 for gap in parts.gaps})
         return parts.samples
@@ -52,11 +56,36 @@ class Settle:
         return Series("llm_family_gap", tuple(sorted(labels.items())))
 
 
-def _bring_in(parts: Parts, specials: Mapping[Entry, float], odd: list[Series]) -> None:
-    """Bring values that are not plain into the samples: units, sums, ranges, then what only stands in."""
-    samples, stand_in, kept = parts.samples, {}, []
-    added: set[tuple[Series, str, frozenset[tuple[str, str]]]] = set()
-    for entry, raw in specials.items():
+def usable(entry: Entry, raw: float) -> float | None:
+    """The canonical value of what a source says; None where it cannot be one.
+
+    A limit of ``+Inf`` is a value: nothing bounds what it limits.
+    """
+    row = entry.row
+    value = raw * scale_of(row, entry.series.name) + row.offset if raw < row.ceiling else raw
+    if boundless(entry.series, value):
+        return value
+    family = BY_NAME.get(row.family)
+    top = 1.0 if family is not None and family.unit == "ratio" else math.inf
+    return value if raw < row.ceiling and 0.0 <= value <= top and not math.isinf(value) else None
+
+
+def boundless(series: Series, value: float) -> bool:
+    """Whether a source says of a limit that there is none."""
+    return value == math.inf and series.name.endswith("_limit")
+
+
+def _bring_in(parts: Parts, read: Read) -> None:
+    """Bring values that are not plain into the samples: units, sums, ranges, then what only stands in.
+
+    A sum that lacks one of its parts would look like a counter that was reset: it is withheld, and a gap says why.
+    """
+    samples, odd = parts.samples, list(read.odd)
+    kept: list[tuple[Entry, float]] = []
+    stand_in: dict[Series, float] = {}
+    summed: dict[Series, float] = {}
+    short: set[Series] = set()
+    for entry, raw in read.specials.items():
         row, series = entry.row, entry.series
         if row.special:
             kept.append((entry, raw))
@@ -64,24 +93,38 @@ def _bring_in(parts: Parts, specials: Mapping[Entry, float], odd: list[Series]) 
         if raw == row.nothing:
             parts.gaps.append(FamilyGap(row.family, GapKind.NO_TRAFFIC, "the engine has measured nothing yet"))
             continue
-        value = raw * scale_of(row, series.name) + row.offset if raw < row.ceiling else math.nan
-        top = 1.0 if BY_NAME[row.family].unit == "ratio" else math.inf
-        if not 0.0 <= value <= top or math.isinf(value):
-            odd.append(series)
+        value = usable(entry, raw)
+        if value is None:
+            odd.append((series, raw))
+            if row.add:
+                short.add(series)
+        elif boundless(series, value):
+            odd.append((series, value))
         elif entry.stand_in:
             stand_in[series] = value
         elif row.add:
-            own = series, row.source, frozenset(entry.source.items())
-            if own not in added:  # Ray shows a counter under two names, with and without _total
-                added.add(own)
-                samples[series] = samples.get(series, 0.0) + value
+            summed[series] = summed.get(series, 0.0) + value
         else:
             samples[series] = value
+    lost = {family: lost.why for lost in read.lost for family in lost.families}
+    for series, value in summed.items():
+        if series not in short and _family(series) not in lost and math.isfinite(value):
+            samples[series] = value + samples.get(series, 0.0)
     for series, value in stand_in.items():
         samples.setdefault(series, value)
     parts.specials = kept
-    for series in odd:
-        family = family_of(series.name)
-        if family is not None and series not in samples:
-            rank = tuple((k, v) for k, v in series.labels if k in {"model", "rank", "gpu"})
-            parts.gaps.append(FamilyGap(family.name, GapKind.MISSING, _UNUSABLE, rank))
+    for series, value in odd:
+        family = _family(series)
+        if family and series not in samples:
+            kind, why = (GapKind.UNSUPPORTED, _BOUNDLESS) if boundless(series, value) else (GapKind.MISSING, _UNUSABLE)
+            parts.gaps.append(FamilyGap(family, kind, why, _whose(series)))
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, why.value) for family, why in lost.items())
+
+
+def _family(series: Series) -> str:
+    family = family_of(series.name)
+    return family.name if family is not None else ""
+
+
+def _whose(series: Series) -> tuple[tuple[str, str], ...]:
+    return tuple((k, v) for k, v in series.labels if k in {"model", "rank", "gpu"})
