@@ -159,7 +159,8 @@ class Adapter:
     ``cannot``: what ``derive`` works out, and why a family cannot be given. ``unused``: series that are known and not
     taken. ``rank``: kinds are held against a page from the lowest on, so that who repeats others' names comes first.
     ``document``: turns what is no exposition page, but this kind's own (JSON, plain text), into one; None when it is not
-    its own; :class:`~llmvitals.errors.PageError` when it is and says nothing that can be read.
+    its own; :class:`~llmvitals.errors.PageError` when it is and says nothing that can be read. ``path``: where the page
+    is, for a target that names only host and port.
     """
 
     kind: str
@@ -181,6 +182,7 @@ class Adapter:
     unused: tuple[Unused, ...] = ()
     rank: int = 50
     document: Callable[[bytes], bytes | None] | None = None
+    path: str = "/metrics"
 
 
 def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:

@@ -68,6 +68,11 @@ def claims(body: bytes, kind: str) -> Adapter | None:
     return None
 
 
+def path_of(kind: str) -> str:
+    """Where a page of this kind is, for a target that names only host and port; for ``auto`` where most are."""
+    return next((adapter.path for adapter in ADAPTERS if adapter.kind == kind), "/metrics")
+
+
 def engines() -> tuple[EngineMap, ...]:
     """For each source, how every canonical family comes about: mapped, derived, or unsupported because of a reason."""
     return tuple(
@@ -88,5 +93,6 @@ __all__ = [
     "Support",
     "claims",
     "engines",
+    "path_of",
     "speaks",
 ]

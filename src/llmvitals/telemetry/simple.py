@@ -47,6 +47,7 @@ def source(
     document: Callable[[bytes], bytes | None] | None = None,
     hint: Callable[[str, str, str], str] | None = None,
     shared: tuple[str, ...] = (),
+    path: str = "/metrics",
 ) -> Adapter:
     """An adapter. ``identity``: whose numbers a series is, from its labels; without it, the only engine's on the page.
 
@@ -86,6 +87,7 @@ def source(
         unused=unused,
         rank=rank,
         document=document,
+        path=path,
     )
 
 
