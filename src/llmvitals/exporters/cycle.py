@@ -133,7 +133,7 @@ class Engine:
     def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds
         began = time.monotonic()
-        engines = {name: (watch.flight, page_url(watch.target.url)) for name, watch in self._watches.items()}
+        engines = {name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()}
         gpus = {url: (flight, page_url(url)) for url, flight in self._gpu_flights.items()}
         for flight, url in (*engines.values(), *gpus.values()):
             flight.start(partial(self._fetch, url, timeout_s=limit), url)

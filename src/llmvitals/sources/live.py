@@ -128,7 +128,7 @@ def pages(
     """
     moment = clock or SystemClock()
     arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
-    urls = [page_url(target.url) for target in targets]
+    urls = [page_url(target.url, target.kind) for target in targets]
     busy: set[int] = set()
 
     def work(number: int) -> None:

@@ -28,7 +28,7 @@ def probe(
 ) -> tuple[Probed, ...]:
     """Ask every target once, side by side. Raises ``SettingsError`` for a URL that is none."""
     get = fetch or Fetcher(limits).fetch
-    urls = [page_url(target.url) for target in targets]
+    urls = [page_url(target.url, target.kind) for target in targets]
 
     def look(number: int) -> Probed:
         target, url = targets[number], urls[number]
