@@ -66,7 +66,7 @@ class _Model:
     @property
     def runs(self) -> bool:
         """Whether the backend speaks for it."""
-        return any(entry.row.special == "engine" for entry, _ in self.entries)
+        return any(entry.row.special in ("engine", "seen") for entry, _ in self.entries)
 
     @property
     def counted(self) -> bool:

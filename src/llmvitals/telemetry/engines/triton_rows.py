@@ -130,7 +130,8 @@ ROWS: tuple[Row, ...] = (
         "_count",
         connector="disaggregated",
     ),
-    # -- no family of their own: whether a model is counted at all --
+    # -- no family of their own: whether a model is counted at all, and whether the backend speaks for it --
+    Row("nv_trt_llm_v1_metrics", special="seen", needs=BACKEND),
     *(
         Row(name, special="base")
         for name in (
@@ -152,7 +153,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused("nv_trt_llm_request_metrics", "max is a limit; context and scheduled are parts of active in one iteration"),
     Unused("nv_trt_llm_kv_cache_block_metrics", "free is what the rest leaves; reused counts blocks, not tokens"),
     Unused("nv_trt_llm_inflight_batcher_metrics", "of a single iteration"),
-    Unused("nv_trt_llm_v1_metrics", "of a single iteration of static batching"),
+    Unused("nv_trt_llm_v1_metrics", "of a single iteration of static batching: says only that the backend is there"),
     Unused("nv_trt_llm_runtime_memory_metrics", "the engine's own account; a GPU's memory is its exporter's"),
     Unused("nv_trt_llm_general_metrics", "the moment of the last iteration"),
     Unused("nv_trt_llm_*_statistics", "earlier names of the same"),

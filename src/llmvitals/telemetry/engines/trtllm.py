@@ -7,6 +7,7 @@ the last iteration that was polled: they stand while nothing runs, for as long a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from llmvitals.errors import PageError
@@ -43,6 +44,7 @@ _DOCUMENTS: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
 
 _EMPTY = "answered with an empty JSON list, as trtllm-serve's /metrics does while nothing runs"
 
+_NOTHING = re.compile(rb"\[\s*\]\s*")
 _HEAD = 16_384  # bytes of a document in which its names must stand
 
 DERIVED: tuple[Derived, ...] = (
@@ -132,7 +134,7 @@ def _document(body: bytes) -> bytes | None:
     head = body[:_HEAD].lstrip()
     if not head.startswith((b"[", b"{")):
         return None
-    if not head.strip(b"[] \t\r\n") and head.startswith(b"["):
+    if _NOTHING.fullmatch(head):
         raise PageError(_EMPTY, place="", remedy=f"If it is: {_PATH[0].lower()}{_PATH[1:]}; {_GAUGES}.")
     for names, thing, remedy in _DOCUMENTS:
         if any(name in head for name in names):
