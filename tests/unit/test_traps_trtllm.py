@@ -126,6 +126,11 @@ def test_t35_names_without_a_prefix_are_its_own_only_with_its_labels() -> None:
         read(page)
 
 
+def test_t35_a_neighbour_s_series_of_the_same_bare_name_are_not_taken() -> None:
+    other = '# TYPE time_to_first_token_seconds histogram\ntime_to_first_token_seconds_count{app="other"} 99\n'
+    assert values(read(ended() + other), "llm_request_ttft_seconds_count") == [8.0]
+
+
 def test_t35_names_of_a_step_in_between_stand_in_and_never_add() -> None:
     step = gauge("num_active_requests", 6) + gauge("server_queue_length", 2)
     assert values(read(ended() + step), "llm_requests_running") == [6.0]
