@@ -44,6 +44,7 @@ class Row:
     note: str = ""
     span: str = ""
     part: str = ""  # a plain number that is this part of a histogram without buckets: "_sum" or "_count"
+    typed: str = ""  # what its TYPE line says where that is known to differ from the family's kind
 
     @property
     def plain(self) -> bool:

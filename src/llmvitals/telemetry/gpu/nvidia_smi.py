@@ -25,7 +25,14 @@ def _row(
     name: str, family: str = "", *, note: str = "", needs: str = "", special: str = "", add: bool = False, **fixed: str
 ) -> Row:
     return Row(
-        f"nvidia_smi_{name}", family, note=note, needs=needs, special=special, add=add, fixed=tuple(fixed.items())
+        f"nvidia_smi_{name}",
+        family,
+        note=note,
+        needs=needs,
+        special=special,
+        add=add,
+        fixed=tuple(fixed.items()),
+        typed="gauge",  # the exporter says it of everything
     )
 
 
