@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -62,6 +64,9 @@ class Thresholds(Struct, frozen=True):
     min_seconds: AtLeast0 = 20.0
 
 
+ROLES = ("both", "prefill", "decode")
+"""What an engine may do for a request: all of it, the prompt alone, or the tokens alone."""
+
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 _OWN = frozenset({*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}).union(
     *(family.labels for family in FAMILIES)
@@ -69,7 +74,10 @@ _OWN = frozenset({*IDENTITY, "le", "window", "signal", "standing", "verdict", "c
 
 
 class Target(Struct, frozen=True):
-    """Something to scrape. ``kind``: engine kind or ``auto``; ``gpus``: UUIDs or indices joined by configuration."""
+    """Something to scrape. ``kind``: kind of page or ``auto``; ``gpus``: UUIDs or indices joined by configuration.
+
+    ``role``: what an engine does for a request ('' asks its page); ``gateway``: the target that stands in front of it.
+    """
 
     url: str
     name: str = ""
@@ -77,14 +85,46 @@ class Target(Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     gpu_url: str = ""  # the dcgm-exporter page that shows these GPUs
     labels: dict[str, str] = {}
+    role: str = ""
+    gateway: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse labels that would break the page, or stand for something else on it."""
+        """Refuse a role that is none, and labels that would break the page or stand for something else on it."""
+        if self.role and self.role not in ROLES:
+            near = difflib.get_close_matches(self.role, ROLES, n=1, cutoff=0.0)[0]
+            raise ValueError(f"there is no role '{self.role}', perhaps '{near}'")
         for name in self.labels:
             if not _LABEL.fullmatch(name):
                 raise ValueError(f"'{name}' is no label name")
             if name in _OWN:
                 raise ValueError(f"the label '{name}' has a meaning of its own on the page")
+
+    @property
+    def known_as(self) -> str:
+        """The name under which settings and pages speak of it: its own, else host and port, as Prometheus names it."""
+        url = self.url.strip()
+        try:
+            return self.name or urlsplit(url if "://" in url else f"http://{url}").netloc.rpartition("@")[2]
+        except ValueError:  # what it is not is said where it is asked
+            return url
+
+
+class Service(Struct, frozen=True):
+    """Engines that serve one model together, and what stands in front of them: judged as a whole, beside each engine.
+
+    ``gateways``: from the one that users call to the one nearest to the engines. ``model``: as it is called, where engines or
+    gateways have several, or call it by several names.
+    """
+
+    name: str
+    engines: tuple[str, ...]
+    gateways: tuple[str, ...] = ()
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a service of nothing."""
+        if not self.name or not self.engines:
+            raise ValueError("a service needs a name and at least one engine")
 
 
 class Source(Struct, frozen=True):
@@ -119,6 +159,7 @@ class Settings(Struct, frozen=True):
     """The whole file."""
 
     targets: tuple[Target, ...] = ()
+    services: tuple[Service, ...] = ()
     slo: Slo = Slo()
     thresholds: Thresholds = Thresholds()
     exporter: Exporter = Exporter()
@@ -189,7 +230,35 @@ def read_yaml(path: Path | str) -> object:
 
 def decode(data: object, *, place: str) -> Settings:
     """Parsed YAML as settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
-    return convert(data, Settings, place=place, page="docs/settings.md")
+    settings = convert(data, Settings, place=place, page="docs/settings.md")
+    check_services(settings.targets, settings.services, place=place)
+    return settings
+
+
+def check_services(targets: Sequence[Target], services: Sequence[Service], *, place: str) -> None:
+    """Whether every name stands for a target, and every service has one of its own.
+
+    Raises :class:`SettingsError` with the nearest name that does.
+    """
+    known = [target.known_as for target in targets]
+    for target in targets:
+        _named(f"targets, gateway of '{target.known_as}'", filter(None, [target.gateway]), known, place)
+    taken = set(known)
+    for service in services:
+        _named(f"services, engines of '{service.name}'", service.engines, known, place)
+        _named(f"services, gateways of '{service.name}'", service.gateways, known, place)
+        if service.name in taken:
+            thing = f"services: the name '{service.name}' is taken"
+            raise SettingsError(thing, place=place, remedy="Give each target and each service a name of its own.")
+        taken.add(service.name)
+
+
+def _named(what: str, names: Iterable[str], known: Sequence[str], place: str) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+            remedy = f"Did you mean '{near[0]}'?" if near else "Add it to the targets."
+            raise SettingsError(f"{what}: there is no target '{name}'", place=place, remedy=remedy)
 
 
 def load(path: Path | str | None) -> Settings:

@@ -9,7 +9,7 @@ import click
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress
-from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.cli.targets import live_targets, reachable, watched
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Target
 from llmvitals.sources.assemble import companions
@@ -44,8 +44,11 @@ def command(
     timeout = settings.exporter.timeout_seconds
     both = companions(wanted)
     names_of([target for target, _ in both])
-    recorded = [Recorded(name_of(target), (), target.kind, engine, target.gpus) for target, engine in both]
-    recorder = Recorder(output, recorded)
+    recorded = [
+        Recorded(name_of(target), (), target.kind, engine, target.gpus, target.role, target.gateway)
+        for target, engine in both
+    ]
+    recorder = Recorder(output, recorded, watched(wanted, settings))
     limits = limits_of(settings)
     reachable(probe(wanted, timeout_s=timeout, limits=limits))
     total = (int(seconds / interval + 1e-9) + 1) * len(both)

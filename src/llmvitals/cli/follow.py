@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from llmvitals.exporters.cycle import Cycle
-from llmvitals.triage.report import WORDS, headline, report, scope_name, worst
+from llmvitals.triage.report import WORDS, headline, report, scope_name, services_first, worst
 from llmvitals.triage.verdict import Verdict
 
 REFRESH_SECONDS = 0.5
@@ -51,15 +51,15 @@ def ended(heard: Signals, seconds: float) -> bool:
 
 
 def verdicts(cycle: Cycle | None) -> list[Verdict]:
-    """Every scope's verdict with its scope written in, worst first."""
+    """Every scope's verdict with its scope written in: services first, then worst first."""
     if cycle is None:
         return []
     named = [
-        replace(s.verdict, scope={"instance": s.instance, "model": s.model})
+        replace(s.verdict, scope={**s.verdict.scope, "instance": s.instance, "model": s.model})
         for s in cycle.scopes
         if s.verdict is not None
     ]
-    return worst(named)
+    return services_first(worst(named))
 
 
 def line(verdict: Verdict) -> str:

@@ -13,7 +13,7 @@ from llmvitals.cli import embedded
 from llmvitals.cli.app_child import AppChild, app_child, installed, port_for
 from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
 from llmvitals.cli.screen import err, out, progress, show
-from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.cli.targets import live_targets, reachable, watched
 from llmvitals.cli.triage import EXIT_CODES
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Cycle, Engine
@@ -21,7 +21,7 @@ from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings
 from llmvitals.sources.probe import probe
-from llmvitals.triage.report import report
+from llmvitals.triage.report import report, worst
 from llmvitals.triage.verdict import Outcome, Verdict
 
 APP_PORT = 8501
@@ -59,7 +59,7 @@ def command(
         if not wanted:
             return _once_embedded(settings) if once else _watch(settings, heard, True, no_app, port, app_port)
         reachable(probe(wanted, timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings)))
-        real = structs.replace(settings, targets=wanted)
+        real = structs.replace(settings, targets=wanted, services=watched(wanted, settings))
         return _once(real, heard) if once else _watch(real, heard, False, no_app, port, app_port)
 
 
@@ -85,7 +85,7 @@ def _once(settings: Settings, heard: Signals) -> int:
                 break
     found = verdicts(cycle)
     _print(found)
-    return EXIT_CODES[found[0].outcome if found else Outcome.UNDETERMINED]
+    return EXIT_CODES[worst(found)[0].outcome if found else Outcome.UNDETERMINED]
 
 
 def _print(found: list[Verdict]) -> None:

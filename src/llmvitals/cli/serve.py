@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 
 from llmvitals import settings as settings_file
-from llmvitals.cli.targets import live_targets
+from llmvitals.cli.targets import live_targets, watched
 from llmvitals.exporters import lifecycle
 from llmvitals.settings import Settings
 
@@ -39,7 +39,8 @@ def command(
     def read() -> Settings:
         settings = settings_file.load(settings_path)
         exporter = structs.replace(settings.exporter, **{key: value for key, value in given.items() if value})
-        return structs.replace(settings, targets=live_targets(targets, settings), exporter=exporter)
+        wanted = live_targets(targets, settings)
+        return structs.replace(settings, targets=wanted, services=watched(wanted, settings), exporter=exporter)
 
     if not read().targets:
         raise click.UsageError("Give a TARGET, or --settings with targets.")

@@ -6,21 +6,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmvitals.errors import SettingsError, UnreachableError
-from llmvitals.settings import Settings, Target
+from llmvitals.settings import Service, Settings, Target
 from llmvitals.sources.place import base_url, is_url, name_of
 from llmvitals.sources.probe import Probed
 
 
 def live_targets(words: Sequence[str], settings: Settings) -> tuple[Target, ...]:
-    """The targets that the words name: a URL, or the name of a target in the settings; no word names them all.
+    """The targets that the words name: a URL, or the name of a target or service in the settings; no word names them all.
 
-    A URL that the settings know keeps what they say of it (name, kind, GPUs, labels). Raises :class:`SettingsError`.
+    A URL that the settings know keeps what they say of it (name, kind, GPUs, labels); a service is all of its targets, and the
+    gateway in front of an engine comes with it. Raises :class:`SettingsError`.
     """
     known = {name_of(target): target for target in settings.targets}
     by_url = {base_url(target.url): target for target in settings.targets}
     if not words:
         return settings.targets
-    return tuple(known.get(word) or by_url.get(base_url(_url(word))) or Target(url=word) for word in words)
+    services = {service.name: (*service.engines, *service.gateways) for service in settings.services}
+    found: list[Target] = []
+    for word in words:
+        names = services.get(word, (word,))
+        for name in names:
+            target = known.get(name) or by_url.get(base_url(_url(name))) or Target(url=name)
+            front = known.get(target.gateway)
+            found += [one for one in (target, front) if one is not None and one not in found]
+    return tuple(found)
+
+
+def watched(targets: Sequence[Target], settings: Settings) -> tuple[Service, ...]:
+    """The services of the settings whose engines are all among the targets."""
+    names = {name_of(target) for target in targets}
+    return tuple(service for service in settings.services if names.issuperset(service.engines))
 
 
 def _url(word: str) -> str:
@@ -44,3 +59,8 @@ def reachable(probed: Sequence[Probed]) -> tuple[Target, ...]:
         if not isinstance(error, UnreachableError) or len(errors) == len(probed):
             raise error
     return tuple(one.target for one in probed)
+
+
+def fronts(settings: Settings) -> dict[str, str]:
+    """The gateway in front of each engine, as the settings say."""
+    return {name_of(target): target.gateway for target in settings.targets if target.gateway}

@@ -15,13 +15,13 @@ from msgspec import structs
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress, show
-from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.cli.targets import fronts, live_targets, reachable, watched
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings, Target
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
-from llmvitals.sources.assemble import companions, is_gpu_only
+from llmvitals.sources.assemble import companions, is_gpu_only, joined
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.sources.exporter import read_triage, triage_url
 from llmvitals.sources.live import observe
@@ -29,9 +29,9 @@ from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import name_of, without_secrets
 from llmvitals.sources.probe import probe
 from llmvitals.sources.promql import read_prometheus
-from llmvitals.telemetry.ingest import Limits, RawPage
+from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.document import decode
-from llmvitals.triage.report import document, report, worst
+from llmvitals.triage.report import document, report, scope_of, services_first, worst
 from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
 
@@ -113,15 +113,16 @@ def command(
 ) -> None:
     """Name the cause of slowness, and the setting to change.
 
-    A TARGET is the URL of an engine or of an llmvitals exporter, a saved metrics page, a capture folder, or the name of a
-    target in the settings. Exit codes: 0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
+    A TARGET is the URL of an engine, of a gateway or of an llmvitals exporter, a saved metrics page, a capture folder, or the
+    name of a target or a service in the settings. One gateway beside one engine is taken to stand in front of it. Exit codes:
+    0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
     """
     settings = _settings(settings_path, slo_ttft, slo_tpot)
     if prometheus is not None:
         if targets:
             raise click.UsageError("Give either TARGETs or --prometheus, not both.")
-        observed = read_prometheus(prometheus, selector=selector, at=at, seconds=seconds or STORED_SECONDS)
-        verdicts = _judged(observed, settings)
+        stored = read_prometheus(prometheus, selector=selector, at=at, seconds=seconds or STORED_SECONDS)
+        verdicts = _judged(joined(stored, settings.services, fronts(settings)), settings)
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
     else:
@@ -130,7 +131,7 @@ def command(
     if as_json:
         click.echo(json.dumps(document(ordered), indent=2))
     else:
-        for number, verdict in enumerate(ordered):
+        for number, verdict in enumerate(services_first(ordered)):
             show(report(verdict, steps=number == 0))
     click.get_current_context().exit(EXIT_CODES[ordered[0].outcome])
 
@@ -149,7 +150,7 @@ def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[V
         live = settings.targets
         if not live:
             raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
-    verdicts = [v for word in stored for v in _judged(_stored(Path(word), limits_of(settings)), settings)]
+    verdicts = [v for word in stored for v in _judged(_stored(Path(word), settings), settings)]
     return verdicts + (_live(live, span, settings) if live else [])
 
 
@@ -160,9 +161,10 @@ def _exists(word: str) -> bool:
         return False
 
 
-def _stored(path: Path, limits: Limits) -> tuple[Observed, ...]:
+def _stored(path: Path, settings: Settings) -> tuple[Observed, ...]:
+    limits = limits_of(settings)
     if path.is_dir() or path.name == INDEX:
-        return read_capture(path, limits=limits)
+        return read_capture(path, limits=limits, services=settings.services)
     return (read_page_file(path, limits=limits),)
 
 
@@ -182,7 +184,13 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
             advance(f"{name_of(target)}: {page.error or page.status}")
 
         observed = observe(
-            engines, seconds=span.seconds, interval=span.interval, timeout_s=timeout, on_page=told, limits=limits
+            engines,
+            seconds=span.seconds,
+            interval=span.interval,
+            timeout_s=timeout,
+            on_page=told,
+            limits=limits,
+            services=watched(engines, settings),
         )
     return verdicts + _judged(observed, settings)
 
@@ -208,7 +216,7 @@ def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
         if one not in engines:
             err().print(f"{one.name}: {LEFT_OUT}", soft_wrap=True, markup=False)
     return [
-        diagnose(window, settings, scope={"instance": instance, "model": model})
+        diagnose(window, settings, scope=scope_of(instance, model, one.engines))
         for one in engines
         for (instance, model), window in scopes(one.snapshots).items()
     ]

@@ -8,8 +8,8 @@ recording is replayed through the very code that serves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -20,8 +20,11 @@ from llmvitals.exporters.health import families as health
 from llmvitals.exporters.judge import Scoped, families, judge
 from llmvitals.exporters.page import Block, canonical, text
 from llmvitals.exporters.watch import Collected, Watch, limits_of
+from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
 from llmvitals.settings import Settings, Target
+from llmvitals.sources import Observed
+from llmvitals.sources.assemble import SERVICE_KIND, joined
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
 
 MARGIN_INTERVALS = 2
@@ -36,7 +39,9 @@ class Cycle:
     """One finished cycle. ``began``, ``ended``: unix seconds; ``seconds``: how long it took on a steady clock.
 
     ``blocks`` are the families of the page, ``page`` their text (format 0.0.4) without the exporter's own metrics.
-    ``snapshots``: the newest of each target. ``history``: how many of each target are kept.
+    ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals and
+    verdict alone: its engines' families are there already, and a sum over a page must not count them twice. ``history``:
+    how many of each target are kept.
     """
 
     began: float
@@ -111,9 +116,13 @@ class Engine:
         watches = self._watches.values()
         for watch in watches:
             watch.forget(oldest - MARGIN_INTERVALS * config.interval_seconds)
-        judged, judging = judge([s for watch in watches for s in watch.history if s.t >= oldest], self.settings)
-        newest = tuple(watch.history[-1] for watch in watches if watch.history)
-        done = (*collected, *judging)
+        views = self._together(oldest)
+        engines = {one.name: one.engines for one in views if one.engines}
+        judged, judging = judge([s for one in views for s in one.snapshots], self.settings, engines)
+        apart = {watch.name for watch in watches} - {one.name for one in views if one.kind != SERVICE_KIND}
+        newest = tuple(self._newest(views, apart))
+        got = (replace(one, collector="gateway") if one.instance in apart else one for one in collected)
+        done = (*got, *judging)
         history = {watch.name: len(watch.history) for watch in watches}
         blocks = (*canonical(newest), *families(judged, config.window_seconds), *health(done, history))
         page = text(blocks)
@@ -130,10 +139,35 @@ class Engine:
             page=page,
         )
 
+    def _together(self, oldest: float) -> tuple[Observed, ...]:
+        """What is judged: every target's pages of the window, gateways joined to what stands behind them, and services."""
+        seen = [
+            Observed(watch.name, watch.target.kind, tuple(s for s in watch.history if s.t >= oldest))
+            for watch in self._watches.values()
+        ]
+        fronts = {watch.name: watch.target.gateway for watch in self._watches.values() if watch.target.gateway}
+        if not (self.settings.services or fronts or len(seen) == 2):
+            return tuple(seen)  # nothing can belong together, and looking for it costs time
+        return joined(seen, self.settings.services, fronts)
+
+    def _newest(self, views: Sequence[Observed], apart: Collection[str]) -> Iterator[Snapshot]:
+        """What the page shows of each target; of a gateway that a service has joined (``apart``), what it alone saw."""
+        pages = {one.name: one.snapshots for one in views if one.kind != SERVICE_KIND}
+        in_services = any(one.kind == SERVICE_KIND for one in views)
+        for watch in self._watches.values():
+            if watch.name not in apart:
+                yield from pages[watch.name][-1:] or list(watch.history)[-1:]
+            elif in_services and watch.history:
+                page = watch.history[-1]
+                own = {k: v for k, v in page.samples.items() if origin_of(k.name) is Origin.GATEWAY}
+                yield Snapshot(page.t, own, page.detail)
+
     def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds
         began = time.monotonic()
-        engines = {name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()}
+        engines = {
+            name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()
+        }
         gpus = {url: (flight, page_url(url)) for url, flight in self._gpu_flights.items()}
         for flight, url in (*engines.values(), *gpus.values()):
             flight.start(partial(self._fetch, url, timeout_s=limit), url)

@@ -22,6 +22,7 @@ from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS, Signal, compute
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.window import scopes
+from llmvitals.triage.report import scope_of
 from llmvitals.triage.verdict import Outcome, State, Verdict
 from llmvitals.triage.walk import diagnose_with
 
@@ -42,13 +43,18 @@ class Scoped:
     verdict: Verdict | None
 
 
-def judge(window: Sequence[Snapshot], settings: Settings) -> tuple[tuple[Scoped, ...], list[Collected]]:
-    """Every scope's readings and verdict, and how the collector ``triage`` did for each instance. Never raises."""
+def judge(
+    window: Sequence[Snapshot], settings: Settings, engines: Mapping[str, Sequence[str]] | None = None
+) -> tuple[tuple[Scoped, ...], list[Collected]]:
+    """Every scope's readings and verdict, and how the collector ``triage`` did for each instance. Never raises.
+
+    ``engines``: of each service, the targets that it is made of.
+    """
     judged: list[Scoped] = []
     spent: dict[str, Collected] = {}
     for (instance, model), part in scopes(window).items():
         start = time.perf_counter()
-        scoped = _judged(instance, model, part, settings)
+        scoped = _judged(instance, model, part, settings, (engines or {}).get(instance, ()))
         before = spent.get(instance, Collected(instance, "triage", True, 0.0))
         took = before.seconds + time.perf_counter() - start
         spent[instance] = Collected(instance, "triage", before.ok and scoped.verdict is not None, took)
@@ -56,10 +62,10 @@ def judge(window: Sequence[Snapshot], settings: Settings) -> tuple[tuple[Scoped,
     return tuple(judged), list(spent.values())
 
 
-def _judged(instance: str, model: str, window: Window, settings: Settings) -> Scoped:
+def _judged(instance: str, model: str, window: Window, settings: Settings, engines: Sequence[str]) -> Scoped:
     """One scope; when the walk fails the signals still stand, and when those fail too the scope is empty."""
     try:
-        verdict, readings = diagnose_with(window, settings, scope={"instance": instance, "model": model})
+        verdict, readings = diagnose_with(window, settings, scope=scope_of(instance, model, engines))
     except Exception as error:  # one scope never takes the page down; the page says that it failed
         log("triage-failed", level=logging.ERROR, instance=instance, model=model, error=repr(error))
     else:

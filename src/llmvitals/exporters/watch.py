@@ -13,6 +13,7 @@ from llmvitals.exporters.logs import log
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.place import name_of
+from llmvitals.sources.roles import with_role
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 
@@ -75,6 +76,7 @@ class Watch:
             start = time.perf_counter()
             snapshot, ok = self._joined(snapshot, gpu)
             yield Collected(self.name, "gpu", ok, (gpu.took or 0.0) + time.perf_counter() - start)
+        snapshot = with_role(snapshot, self.target.role)
         while self.history and self.history[-1].t > snapshot.t:
             self.history.pop()  # the clock was set back: what came before this page does not lie behind it
         self.history.append(snapshot)

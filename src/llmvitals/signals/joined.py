@@ -20,8 +20,15 @@ _ABSENT: Mapping[Origin, tuple[str, str]] = {
 
 
 def not_joined(window: Window, family: str) -> Gap | None:
-    """The gap of a family whose kind of telemetry shows nothing in the window; None where it does, or has to."""
+    """The gap of a family whose kind of telemetry shows nothing in the window; None where it does, or has to.
+
+    An engine's page has to show its own, but where a gateway stands by itself there is none.
+    """
     origin = origin_of(family)
+    if origin is Origin.ENGINE:
+        shown = {origin_of(name) for name in window.names()}
+        alone = Origin.GATEWAY in shown and not shown & {Origin.ENGINE, Origin.PROBE}
+        return Gap(GapKind.UNSUPPORTED, "no engine's page is joined to this gateway's", family) if alone else None
     if origin not in _ABSENT or any(origin_of(name) is origin for name in window.names()):
         return None
     every, absent = _ABSENT[origin]

@@ -9,8 +9,12 @@ from llmvitals.series import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen of one target. ``kind``: its engine (or ``dcgm``); ``snapshots``: in order of time."""
+    """What was seen of one target. ``kind``: its engine (or ``dcgm``); ``snapshots``: in order of time.
+
+    ``engines``: of a service, the targets that it is made of.
+    """
 
     name: str
     kind: str
     snapshots: tuple[Snapshot, ...]
+    engines: tuple[str, ...] = ()

@@ -1,24 +1,28 @@
-"""Raw pages of several targets become canonical snapshots; pages of GPUs, hosts and gateways are joined to their engine."""
+"""Raw pages of several targets become canonical snapshots; what stands beside or in front of engines is joined to them, and
+engines that serve together are seen as one service too.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
-from llmvitals.settings import Target
+from llmvitals.settings import Service, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.place import name_of
+from llmvitals.sources.roles import with_role
+from llmvitals.sources.service import Member, models_of
+from llmvitals.sources.views import Placed, is_gateway, kind_shown, merged, nearest, views, with_gateways
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 
 GPU_KIND = "dcgm"
 CANONICAL_KIND = "llmvitals"
 _BESIDE = frozenset({Origin.GPU, Origin.HOST, Origin.GATEWAY})
-JOIN_SECONDS = 10.0
-"""A GPU page further than this from an engine page says nothing about it (dcgm-exporter collects at least that often)."""
+SERVICE_KIND = "service"
+"""What a service is called where an engine's kind would stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Feed:
 
     ``engine`` '' means the only engine there is; ``gpus`` () means all GPUs on the page. A page of canonical families with an
     ``engine`` shows what is beside that engine (GPUs, host, gateway), with the engine's own ``instance`` on its samples.
+    ``role`` and ``gateway``: what the settings say of an engine.
     """
 
     name: str
@@ -35,6 +40,8 @@ class Feed:
     engine: str = ""
     gpus: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    role: str = ""
+    gateway: str = ""
 
 
 def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
@@ -48,25 +55,50 @@ def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
     return tuple(wanted)
 
 
-def observed(feeds: Sequence[Feed], limits: Limits | None = None) -> tuple[Observed, ...]:
-    """Canonical snapshots per target. What is beside an engine is merged into it; what fits no engine stays by itself."""
+def observed(
+    feeds: Sequence[Feed], limits: Limits | None = None, services: Sequence[Service] = ()
+) -> tuple[Observed, ...]:
+    """Canonical snapshots per target, those of services first. What is beside an engine is merged into it, and so is the
+    gateway in front of it; what fits no engine stays by itself.
+    """
     engines = [feed for feed in feeds if not _is_beside(feed)]
     owners = {id(feed): _owner(feed, engines) for feed in feeds if _is_beside(feed)}
-    found: list[Observed] = []
+    seen: list[Observed] = []
     for feed in feeds:
         if owners.get(id(feed)) is None:
             beside = [other for other in feeds if owners.get(id(other)) == feed.name]
-            found.append(Observed(feed.name, feed.kind, tuple(_snapshots(feed, beside, limits))))
-    return tuple(found)
+            pages = (with_role(page, feed.role) for page in _snapshots(feed, beside, limits))
+            seen.append(Observed(feed.name, feed.kind, tuple(pages)))
+    return joined(seen, services, {feed.name: feed.gateway for feed in feeds if feed.gateway})
+
+
+def joined(
+    seen: Sequence[Observed], services: Sequence[Service], gateways: Mapping[str, str] | None = None
+) -> tuple[Observed, ...]:
+    """Targets with their gateways joined (``gateways``: by engine, as the settings say), services first."""
+    front = gateways or {}
+    cards = {one.name for one in seen if is_gpu_only(one)}
+    placed = [
+        Placed(one.name, front.get(one.name, ""), one.name in front.values() or is_gateway(one.kind, one.snapshots))
+        for one in seen
+        if one.name not in cards
+    ]
+    found = views(placed, services)
+    pages = {one.name: one.snapshots for one in seen}
+    out = [Observed(service.name, SERVICE_KIND, merged(service, pages), service.engines) for service in found.services]
+    for one in seen:
+        gateway = (found.fronts or {}).get(one.name)
+        if gateway is not None:
+            models = models_of([Member(one.name, one.snapshots)])
+            out.append(replace(one, snapshots=with_gateways(one.name, one.snapshots, (gateway,), pages, models)))
+        elif one.name not in found.joined:
+            out.append(one)
+    return tuple(out)
 
 
 def is_gpu_only(seen: Observed) -> bool:
     """Whether a target is a GPU page that was joined to no engine: there is nothing in it to judge."""
-    return any(
-        key.name == "llm_target_info" and key.label("engine") == GPU_KIND
-        for snapshot in seen.snapshots
-        for key in snapshot.samples
-    )
+    return kind_shown(seen.snapshots) == GPU_KIND
 
 
 def _is_beside(feed: Feed) -> bool:
@@ -84,7 +116,7 @@ def _snapshots(feed: Feed, beside: Sequence[Feed], limits: Limits | None) -> Ite
     for snapshot in _read(feed, limits):
         joined = snapshot
         for other, pages in seen:
-            near = _nearest(pages, snapshot.t)
+            near = nearest(pages, snapshot.t)
             if near is not None and other.kind == GPU_KIND:
                 joined = join_gpus(joined, near, other.gpus, instance=feed.name, model="")
             elif near is not None:
@@ -105,9 +137,3 @@ def _with(engine: Snapshot, canonical: Snapshot, instance: str) -> Snapshot:
 def _read(feed: Feed, limits: Limits | None) -> Iterator[Snapshot]:
     ingest = Ingest(instance=feed.name, kind=feed.kind, labels=dict(feed.labels), limits=limits)
     return (ingest.snapshot(page) for page in feed.pages)
-
-
-def _nearest(pages: Sequence[Snapshot], t: float) -> Snapshot | None:
-    at = bisect_left(pages, t, key=lambda page: page.t)
-    near = min(pages[max(at - 1, 0) : at + 1], key=lambda page: abs(page.t - t), default=None)
-    return near if near is not None and abs(near.t - t) <= JOIN_SECONDS else None

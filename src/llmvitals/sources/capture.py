@@ -1,8 +1,9 @@
 """Recordings: a folder with ``capture.json`` and the pages as received.
 
-Format 1: ``{"format": 1, "targets": [{"name", "kind", "scrapes": [{"t", "file", "took", "status"}]}]}``. ``t`` is the unix
-time at which the page had arrived, ``took`` the seconds the target needed; a scrape without an answer has no file and
-may carry ``error``. Pages may be gzip-compressed.
+Format 1: ``{"format": 1, "targets": [{"name", "kind", "scrapes": [{"t", "file", "took", "status"}]}]}``, beside which
+``services`` may stand as in the settings, and with a target its ``role`` and its ``gateway``. ``t`` is the unix time at which
+the page had arrived, ``took`` the seconds the target needed; a scrape without an answer has no file and may carry ``error``.
+Pages may be gzip-compressed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import overload
 import msgspec
 
 from llmvitals.errors import CaptureError
+from llmvitals.settings import ROLES, Service
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, observed
 from llmvitals.telemetry.ingest import KINDS, Limits, RawPage
@@ -46,13 +48,16 @@ class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     engine: str = ""
     gpus: tuple[str, ...] = ()
+    role: str = ""
+    gateway: str = ""
 
 
-class Index(msgspec.Struct, frozen=True):
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of ``capture.json``."""
 
     format: int
     targets: tuple[Recorded, ...] = ()
+    services: tuple[Service, ...] = ()
 
 
 class Pages(Sequence[RawPage]):
@@ -86,6 +91,8 @@ class RawTarget:
     pages: Pages
     engine: str = ""
     gpus: tuple[str, ...] = ()
+    role: str = ""
+    gateway: str = ""
 
 
 def read_page(path: Path) -> bytes:
@@ -106,10 +113,18 @@ def read_page(path: Path) -> bytes:
 
 def raw(path: Path | str) -> tuple[RawTarget, ...]:
     """The recorded targets with their pages, for a replay. Raises :class:`CaptureError`, also for a missing page."""
+    return _targets(*_opened(path))
+
+
+def _opened(path: Path | str) -> tuple[Index, Path]:
     given = Path(path)
     folder = given.parent if given.name == INDEX else given
     index = _index(folder)
     _check(index, folder)
+    return index, folder
+
+
+def _targets(index: Index, folder: Path) -> tuple[RawTarget, ...]:
     return tuple(
         RawTarget(
             target.name,
@@ -117,14 +132,24 @@ def raw(path: Path | str) -> tuple[RawTarget, ...]:
             Pages(folder, tuple(sorted(target.scrapes, key=lambda scrape: scrape.t))),
             target.engine,
             target.gpus,
+            target.role,
+            target.gateway,
         )
         for target in index.targets
     )
 
 
-def read_capture(path: Path | str, *, limits: Limits | None = None) -> tuple[Observed, ...]:
-    """A recording as canonical snapshots, GPU targets joined to the engine. Raises :class:`CaptureError`."""
-    return observed([Feed(t.name, t.kind, t.pages, t.engine, t.gpus) for t in raw(path)], limits)
+def read_capture(
+    path: Path | str, *, limits: Limits | None = None, services: Sequence[Service] = ()
+) -> tuple[Observed, ...]:
+    """A recording as canonical snapshots, GPUs and gateways joined to engines, engines to services: those that it names, or
+    else ``services``. Raises :class:`CaptureError`.
+    """
+    index, folder = _opened(path)
+    feeds = [
+        Feed(t.name, t.kind, t.pages, t.engine, t.gpus, role=t.role, gateway=t.gateway) for t in _targets(index, folder)
+    ]
+    return observed(feeds, limits, index.services or services)
 
 
 def _index(folder: Path) -> Index:
@@ -169,6 +194,12 @@ def _check(index: Index, folder: Path) -> None:
                 f"target '{target.name}' has the unknown kind '{target.kind}'",
                 place=place,
                 remedy=f"Did you mean '{near[0]}'?" if near else "Use 'auto'.",
+            )
+        if target.role and target.role not in ROLES:
+            raise CaptureError(
+                f"target '{target.name}' has the unknown role '{target.role}'",
+                place=place,
+                remedy=f"Use one of: {', '.join(ROLES)}.",
             )
         for scrape in target.scrapes:
             if scrape.file is not None:

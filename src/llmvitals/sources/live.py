@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import Target
+from llmvitals.settings import Service, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, companions, observed
 from llmvitals.sources.place import name_of
@@ -70,8 +70,9 @@ def observe(
     limits: Limits | None = None,
     fetch: Fetch | None = None,
     clock: Clock | None = None,
+    services: Sequence[Service] = (),
 ) -> tuple[Observed, ...]:
-    """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return what was seen of each.
+    """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return what was seen of each and of ``services``.
 
     The cadence is that of :func:`pages`. Raises :class:`SettingsError` for a URL that is none and for two targets of one
     name; a target that does not answer is a failed scrape in its snapshots.
@@ -95,10 +96,20 @@ def observe(
     )
     return observed(
         [
-            Feed(name_of(target), target.kind, seen[name_of(target)], engine, target.gpus, target.labels)
+            Feed(
+                name_of(target),
+                target.kind,
+                seen[name_of(target)],
+                engine,
+                target.gpus,
+                target.labels,
+                target.role,
+                target.gateway,
+            )
             for target, engine in wanted
         ],
         limits,
+        services,
     )
 
 

@@ -31,7 +31,9 @@ def base_url(text: str) -> str:
 
 def name_of(target: Target) -> str:
     """A target's instance name: its own, else host and port, as Prometheus names it. Raises ``SettingsError``."""
-    return target.name or urlsplit(base_url(target.url)).netloc.rpartition("@")[2]
+    if not target.name:
+        base_url(target.url)  # a name made of it must stand for something
+    return target.known_as
 
 
 def without_secrets(url: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from llmvitals.errors import CaptureError
+from llmvitals.settings import Service
 from llmvitals.sources.capture import FORMAT, INDEX, Index, Recorded, Scrape
 from llmvitals.telemetry.ingest import RawPage
 
@@ -25,8 +26,9 @@ class Recorder:
     later when it cannot be written.
     """
 
-    def __init__(self, folder: Path | str, targets: Iterable[Recorded]) -> None:
+    def __init__(self, folder: Path | str, targets: Iterable[Recorded], services: Iterable[Service] = ()) -> None:
         self._folder = Path(folder)
+        self._services = tuple(services)
         self._targets = tuple(targets)
         self._scrapes: dict[str, list[Scrape]] = {target.name: list(target.scrapes) for target in self._targets}
         self._numbers = {target.name: number for number, target in enumerate(self._targets)}
@@ -56,7 +58,7 @@ class Recorder:
     def save(self) -> None:
         """Write the index in one step: readers see the old one or the new one, never half of it."""
         targets = tuple(structs.replace(target, scrapes=tuple(self._scrapes[target.name])) for target in self._targets)
-        self._write(INDEX, msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets)), indent=1))
+        self._write(INDEX, msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets, self._services)), indent=1))
 
     def _write(self, name: str, data: bytes) -> None:
         part = self._folder / f"{name}.part"

@@ -46,6 +46,16 @@ def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda v: (SEVERITY.index(v.outcome), -(v.leading.confidence if v.leading else 0.0)))
 
 
+def services_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The same order, but what is about a whole service comes before what is about one of its engines."""
+    return sorted(verdicts, key=lambda v: not v.scope.get("engines"))
+
+
+def scope_of(instance: str, model: str, engines: Sequence[str] = ()) -> dict[str, Any]:
+    """What a verdict is about: a target or a service, its model, and the ``engines`` that a service is made of."""
+    return {"instance": instance, "model": model, **({"engines": list(engines)} if engines else {})}
+
+
 def scope_name(verdict: Verdict) -> str:
     """The scope as people name it: target, and model where there is one."""
     instance, model = str(verdict.scope.get("instance", "")), str(verdict.scope.get("model", ""))

@@ -251,7 +251,8 @@ def _stage(step: Step) -> Stage:
 
 
 def _scope(scope: Mapping[str, object]) -> str:
-    return " · ".join(f"{key} {value}" for key, value in scope.items() if value not in (None, ""))
+    told = ((key, ", ".join(map(str, v)) if isinstance(v, list) else v) for key, v in scope.items())
+    return " · ".join(f"{key} {value}" for key, value in told if value not in (None, ""))
 
 
 def clock(t: float) -> str:

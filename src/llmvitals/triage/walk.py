@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,7 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
+from llmvitals.signals.service import servers, silent
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
@@ -33,18 +35,21 @@ LATE_SECONDS = 30.0
 JITTER_SECONDS = 0.5
 """Pages arrive that much earlier or later than they were asked for; a window is not too short for it."""
 
+PER_ENGINE = ("--max-num-seqs", "--max-num-queued-reqs")
+"""Settings that each engine of a service is given by itself, whose values follow from sums over all of them."""
+
 CLIENT_ERRORS = 0.05
 """Share of 4xx answers from which on the verdict mentions them."""
 
 
-def diagnose(window: Window, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
+def diagnose(window: Window, settings: Settings, *, scope: dict[str, Any] | None = None) -> Verdict:
     """The verdict for one scope (one target, one model)."""
     verdict, _ = diagnose_with(window, settings, scope=scope)
     return verdict
 
 
 def diagnose_with(
-    window: Window, settings: Settings, *, scope: dict[str, str] | None = None
+    window: Window, settings: Settings, *, scope: dict[str, Any] | None = None
 ) -> tuple[Verdict, dict[str, Reading]]:
     """The verdict and every signal behind it."""
     readings = compute(window, settings)
@@ -82,7 +87,7 @@ def _parts(window: Window, readings: Readings, settings: Settings) -> Iterator[t
             yield newest, strict
 
 
-def diagnose_readings(readings: Readings, settings: Settings, *, scope: dict[str, str] | None = None) -> Verdict:
+def diagnose_readings(readings: Readings, settings: Settings, *, scope: dict[str, Any] | None = None) -> Verdict:
     """The verdict on signals alone, where no pages stand behind them (a public report's figures): one for each signal
     of the catalogue, a number or a gap. Without pages there is no last third to ask.
     """
@@ -105,7 +110,7 @@ def _harm_unknown(readings: Readings) -> bool:
     return any(gap is not None and gap.kind is GapKind.MISSING for gap in gaps)
 
 
-def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, str]) -> Verdict:
+def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, Any]) -> Verdict:
     results = {check.cause: judge(check, readings, settings) for check in CHECKS}
     firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
     away = {check.cause: explained(check, results[check.cause]) for check in firing}
@@ -116,8 +121,11 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         if check.cause in shadowed:
             by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
             results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
+    names = servers(window)
     findings = tuple(
-        finding(check, results[check.cause], readings, settings) for check in firing if check.cause not in shadowed
+        _for_each(finding(check, results[check.cause], readings, settings), len(names) - len(silent(window)))
+        for check in firing
+        if check.cause not in shadowed
     )
     outcome, leading = _outcome(findings, results, readings, settings, scrapes=len(window.snapshots))
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
@@ -126,9 +134,10 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     if doubt:
         outcome, leading = Outcome.UNDETERMINED, None
     contributing = tuple(f for f in findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
+    sentence = doubt or _sentence(outcome, leading, contributing, readings, settings)
     return Verdict(
         outcome,
-        doubt or _sentence(outcome, leading, contributing, readings, settings),
+        f"{sentence}{_not_serving(window)}",
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
@@ -142,6 +151,24 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         },
         dict(scope),
     )
+
+
+def _for_each(found: Finding, engines: int) -> Finding:
+    """A value that is a sum over the engines of a service, as each of them is to be given it."""
+    action = found.action
+    if engines < 2 or action.value is None or action.setting not in PER_ENGINE:
+        return found
+    part = float(max(1, round(action.value / engines)))
+    return replace(found, action=replace(action, text=f"{action.text} On each of the {engines} engines:", value=part))
+
+
+def _not_serving(window: Window) -> str:
+    """The engines of a service that do not answer, in words; nothing about a server by itself."""
+    names, away = servers(window), silent(window)
+    if not away:
+        return ""
+    verb = "does" if len(away) == 1 else "do"
+    return f" {len(away)} of {len(names)} engines {verb} not answer: {', '.join(away)}."
 
 
 def _outcome(

@@ -12,10 +12,11 @@ from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.measure import track_growth
 from llmvitals.signals.reading import Reading, Standing
 
-FDS: tuple[tuple[str, str], ...] = (
-    ("llm_process_open_fds", "llm_process_max_fds"),
-    ("llm_host_open_fds", "llm_host_max_fds"),
+FDS: tuple[tuple[str, str, str], ...] = (
+    ("llm_process_open_fds", "llm_process_max_fds", "rank"),
+    ("llm_host_open_fds", "llm_host_max_fds", "process"),
 )
+"""Descriptors in use, their limit, and the label that tells processes apart."""
 PORTS, PORTS_USED = "llm_host_ephemeral_ports", "llm_host_ephemeral_ports_used"
 SOCKETS = "llm_host_sockets"
 CONNECTIONS, CONNECTION_LIMIT = "llm_gateway_connections", "llm_gateway_connection_limit"
@@ -44,9 +45,9 @@ def _not_shown(what: str, family: str) -> Reading:
 def fd_usage_ratio(c: Context) -> Reading:
     """Highest share of its file descriptors that a process of the engine had open on any page."""
     pairs = []
-    for used, limit in FDS:
-        limits = by_label(c, limit, "process")
-        pairs += [(pages, limits.get(process, {})) for process, pages in by_label(c, used, "process").items()]
+    for used, limit, label in FDS:
+        limits = by_label(c, limit, label)
+        pairs += [(pages, limits.get(process, {})) for process, pages in by_label(c, used, label).items()]
     found = _fullest(pairs)
     if found is None:
         return _not_shown("descriptors and their limit", FDS[0][0] if c.window.tracks(FDS[0][1]) else FDS[0][1])

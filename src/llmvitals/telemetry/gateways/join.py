@@ -1,0 +1,121 @@
+"""What a gateway saw, joined to the engine or the service that stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from llmvitals.gaps import GapKind
+from llmvitals.schema import Origin, family_of, origin_of
+from llmvitals.series import Series, Snapshot
+
+EVERY = "llm_gateway_*"
+
+BEHIND = frozenset(
+    {
+        "llm_gateway_breaker_open",
+        "llm_gateway_connect_errors_total",
+        "llm_gateway_upstream_requests_total",
+        "llm_gateway_upstream_seconds",
+        "llm_gateway_upstream_up",
+    }
+)
+"""What a gateway says of what stands behind it. Of all but the first of several gateways in a row only this is taken: the
+others see the very calls that the first has counted.
+"""
+
+WHOLE = BEHIND | {
+    "llm_gateway_concurrency_limit",
+    "llm_gateway_connection_limit",
+    "llm_gateway_connections",
+    "llm_gateway_queue_limit",
+    "llm_gateway_tenant_weight",
+    "llm_gateway_token_limit",
+}
+"""What is a gateway's own, whatever models it serves."""
+
+_TOGETHER = "the gateway serves several models and does not say for which of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of a gateway's numbers belong to a scope.
+
+    ``models``: the models taken, each with the label that it gets ('' for none); None takes every number as it stands.
+    ``several``: the gateway serves other models too, so that what names none is not this scope's. ``why``: what is wrong where
+    no model could be chosen.
+    """
+
+    models: Mapping[str, str] | None = None
+    several: bool = False
+    why: str = ""
+
+
+def choose(gateway: Iterable[Snapshot], engines: frozenset[str], model: str = "") -> Choice:
+    """What of a gateway's pages is about the models of ``engines``, or about ``model`` where the settings name one.
+
+    A gateway that shows one model calls it as it likes; of several the one is taken that is called alike.
+    """
+    shown = sorted({name for page in gateway for key in page.samples if (name := _model(key))})
+    if not shown or not (engines or model):
+        return Choice()
+    wanted = {name for name in shown if name == model} or {name for name in shown if name in engines}
+    if not wanted and len(shown) == 1:
+        return Choice({shown[0]: model})
+    if not wanted:
+        called = model or ", ".join(sorted(engines))
+        return Choice({}, several=True, why=f"it serves {', '.join(shown)}, and none is called {called}")
+    return Choice({name: model or name for name in wanted}, several=len(wanted) < len(shown))
+
+
+def join_gateway(
+    engine: Snapshot, gateway: Snapshot, *, instance: str, name: str, choice: Choice | None = None, first: bool = True
+) -> Snapshot:
+    """The engine's snapshot with what the gateway ``name`` saw: its ``llm_gateway_*`` samples with the ``instance`` of the
+    scope, and the gaps of such families that it does not show. How the gateway itself was reached is not the engine's.
+
+    ``first``: users call this one; of the others :data:`BEHIND` is taken. A page of no gateway becomes a gap.
+    """
+    chosen = choice or Choice()
+    samples = dict(engine.samples)
+    mine = [key for key in gateway.samples if origin_of(key.name) is Origin.GATEWAY]
+    if chosen.why or not mine:
+        why = chosen.why or gateway.detail or "its page shows nothing of a gateway"
+        samples[_gap(instance, EVERY, GapKind.MISSING, f"{name}: {why}")] = 1.0
+    for key in mine:
+        family = _family(key.name)
+        if not first and family not in BEHIND:
+            continue
+        model = _model(key)
+        if chosen.several and not model and family not in WHOLE:
+            samples[_gap(instance, family, GapKind.UNSUPPORTED, _TOGETHER)] = 1.0
+        elif not model or chosen.models is None or model in chosen.models:
+            label = model if chosen.models is None else chosen.models.get(model, "")
+            samples[_moved(key, instance, name, label)] = gateway.samples[key]
+    shown = {_family(key.name) for key in samples}
+    for key in gateway.samples if first else ():
+        family = key.label("family")
+        if key.name == "llm_family_gap" and origin_of(family) is Origin.GATEWAY and family not in shown:
+            told = key.label("gap")
+            kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
+            samples[_gap(instance, family, kind, key.label("reason"))] = 1.0
+    return Snapshot(engine.t, samples, engine.detail)
+
+
+def _family(name: str) -> str:
+    found = family_of(name)
+    return found.name if found is not None else name
+
+
+def _model(key: Series) -> str:
+    return key.label("model") if origin_of(key.name) is Origin.GATEWAY else ""
+
+
+def _moved(key: Series, instance: str, name: str, model: str) -> Series:
+    labels = {**dict(key.labels), "instance": instance, "gateway": name, "model": model}
+    return Series(key.name, tuple(sorted((label, text) for label, text in labels.items() if text)))
+
+
+def _gap(instance: str, family: str, kind: GapKind, reason: str) -> Series:
+    labels = {"instance": instance, "family": family, "gap": kind.value, "reason": reason}
+    return Series("llm_family_gap", tuple(sorted(labels.items())))
