@@ -207,7 +207,7 @@ FAMILIES: tuple[Family, ...] = (
         "llm_gateway_requests_total",
         "",
         Q,
-        "Model calls answered, by HTTP status (or its class; ok or error where only that is known).",
+        "Model calls answered, by HTTP status (or its class; ok, error or answered where only that is known).",
         "gateway",
         "tenant",
         "status",
