@@ -35,7 +35,12 @@ def _of(role: str) -> Iterator[Row]:
         f"{role}_{_ENDED}", SENT, fixed=(*upstream, ("status", "2xx")), special=_ENDED, note="less those that failed"
     )
     yield Row(f"{role}_{_FAILED}", SENT, fixed=(*upstream, ("status", "error")), special=_FAILED)
-    yield Row(f"{role}_retry_requests", "llm_gateway_retries_total", note="calls of servers, not of clients")
+    yield Row(
+        f"{role}_retry_requests",
+        "llm_gateway_retries_total",
+        fixed=(("by", "gateway"),),
+        note="calls of servers, not of clients",
+    )
 
 
 ROWS: tuple[Row, ...] = added(
