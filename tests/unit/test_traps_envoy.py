@@ -128,3 +128,46 @@ def test_nothing_on_real_pages_is_unknown() -> None:
 def test_reasons_are_given_for_what_a_proxy_cannot_say() -> None:
     cannot = adapter("envoy").cannot
     assert {"llm_gateway_tokens_total", "llm_gateway_ttft_seconds"} <= cannot.keys()
+
+
+# -- Envoy AI Gateway -------------------------------------------------------------------------------------------------
+AI = 'gen_ai_provider_name="openai",gen_ai_request_model="m"'
+
+
+def usage(kind: str, tokens: int, name: str = "gen_ai_client_token_usage_sum") -> str:
+    return f'{name}{{{AI},gen_ai_token_type="{kind}"}} {tokens}\n'
+
+
+def test_only_input_and_output_are_tokens() -> None:
+    page = usage("input", 100) + usage("output", 40)
+    parts = "".join(usage(kind, 30) for kind in ("cached_input", "cache_creation_input", "reasoning", "total"))
+    own = '{gateway="envoy-ai-gateway",model="m"}'
+    assert canonical(page + parts)[f"llm_gateway_tokens_total{own}"] == 140
+    assert canonical(page + parts)[f"llm_gateway_prompt_tokens_total{own}"] == 100
+
+
+@pytest.mark.parametrize("name", ["gen_ai_client_token_usage_sum", "gen_ai_client_token_usage_token_sum"])
+def test_a_suffix_for_the_unit_of_tokens_may_stand_there(name: str) -> None:
+    assert canonical(usage("input", 7, name))['llm_gateway_tokens_total{gateway="envoy-ai-gateway",model="m"}'] == 7
+
+
+@pytest.mark.parametrize(("error", "status"), [("", "ok"), ("503", "503"), ("_OTHER", "error"), ("timeout", "error")])
+def test_what_is_known_of_an_end_is_an_error_type(error: str, status: str) -> None:
+    named = f',error_type="{error}"' if error else ""
+    found = canonical(f"gen_ai_server_request_duration_seconds_count{{{AI}{named}}} 4\n")
+    assert found[f'llm_gateway_requests_total{{gateway="envoy-ai-gateway",model="m",status="{status}"}}'] == 4
+
+
+def test_response_models_of_one_model_are_added() -> None:
+    page = "".join(
+        f'gen_ai_server_request_duration_seconds_count{{{AI},gen_ai_response_model="m-{i}"}} 4\n' for i in range(3)
+    )
+    found = canonical(page)
+    assert found['llm_gateway_request_seconds_count{gateway="envoy-ai-gateway",model="m"}'] == 12
+
+
+def test_nothing_on_the_real_page_of_the_ai_gateway_is_unknown() -> None:
+    for page in shared_pages("envoy-ai-gateway"):
+        text = page.read_text()
+        assert unknown(text, "envoy-ai-gateway") == set()
+        assert canonical(text)['llm_gateway_tokens_total{gateway="envoy-ai-gateway",model="qwen2.5:0.5b"}'] == 58
