@@ -1,4 +1,4 @@
-"""``llmvitals engines``: the support matrix."""
+"""``llmvitals engines``: the support matrix, of everything that is understood or of one page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import click
 from rich.table import Table
 
-from llmvitals.cli import matrix
+from llmvitals.cli import check, matrix
 from llmvitals.cli.screen import show
+from llmvitals.telemetry.ingest import KINDS
 from llmvitals.telemetry.registry import engines
 
 
@@ -21,10 +22,28 @@ from llmvitals.telemetry.registry import engines
     show_default=True,
     help="How to print it; markdown and json list every family.",
 )
-def command(*, form: str) -> None:
-    """Show which engines and exporters are understood, and what each can give."""
+@click.option("--check", "target", metavar="URL|FILE", help="Hold one live or saved page against its source instead.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    default="auto",
+    show_default=True,
+    help="Whose page it is, where it does not say so itself.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
+def command(*, form: str, target: str | None, kind: str, as_json: bool) -> int:
+    """Show which engines and exporters are understood, and what each can give.
+
+    With --check: what one page gives, what it holds that is not used, and what nobody knows. Exit code 0 when all of it
+    was understood, 2 when something was not, 3 when the page was refused.
+    """
+    if target is not None:
+        return check.run(target, kind=kind, as_json=as_json or form == "json")
+    if kind != "auto":
+        raise click.UsageError("--kind goes with --check.")
     known = engines()
-    if form == "json":
+    if as_json or form == "json":
         click.echo(json.dumps(matrix.document(known), indent=2))
     elif form == "markdown":
         click.echo(matrix.full(known), nl=False)
@@ -36,3 +55,4 @@ def command(*, form: str) -> None:
             table.add_row(*row)
         show(table)
         show("Families given, of those the schema has. All of them: llmvitals engines --format markdown")
+    return 0

@@ -49,6 +49,16 @@ class Ingest:
         """What was left out of the newest page, in sentences."""
         return self._notes
 
+    @property
+    def adapter(self) -> Adapter | None:
+        """What reads the target's pages, once one was recognised."""
+        return self._adapter
+
+    @property
+    def reader(self) -> Reader:
+        """The memory of the target's pages, once one was recognised."""
+        return self._reader
+
     def snapshot(self, page: RawPage) -> Snapshot:
         """The page as a snapshot; a page that cannot be read gives ``llm_target_up`` 0 and a sentence. Never raises."""
         try:
