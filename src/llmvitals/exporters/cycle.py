@@ -159,7 +159,11 @@ class Engine:
                 yield from pages[watch.name][-1:] or list(watch.history)[-1:]
             elif in_services and watch.history:
                 page = watch.history[-1]
-                own = {k: v for k, v in page.samples.items() if origin_of(k.name) is Origin.GATEWAY}
+                own = {
+                    k: v
+                    for k, v in page.samples.items()
+                    if Origin.GATEWAY in (origin_of(k.name), origin_of(k.label("family")))
+                }
                 yield Snapshot(page.t, own, page.detail)
 
     def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:

@@ -79,20 +79,26 @@ def join_gateway(
     chosen = choice or Choice()
     samples = dict(engine.samples)
     mine = [key for key in gateway.samples if origin_of(key.name) is Origin.GATEWAY]
-    if chosen.why or not mine:
-        why = chosen.why or gateway.detail or "its page shows nothing of a gateway"
+    if not mine:
+        why = gateway.detail or "its page shows nothing of a gateway"
         samples[_gap(instance, EVERY, GapKind.MISSING, f"{name}: {why}")] = 1.0
+    left_out: dict[str, str] = {}
     for key in mine:
         family = _family(key.name)
         if not first and family not in BEHIND:
             continue
         model = _model(key)
         if chosen.several and not model and family not in WHOLE:
-            samples[_gap(instance, family, GapKind.UNSUPPORTED, _TOGETHER)] = 1.0
+            left_out[family] = chosen.why or _TOGETHER
         elif not model or chosen.models is None or model in chosen.models:
             label = model if chosen.models is None else chosen.models.get(model, "")
             samples[_moved(key, instance, name, label)] = gateway.samples[key]
+        elif chosen.why:
+            left_out[family] = chosen.why
     shown = {_family(key.name) for key in samples}
+    for family, why in left_out.items():
+        if family not in shown:
+            samples[_gap(instance, family, GapKind.UNSUPPORTED, f"{name}: {why}")] = 1.0
     for key in gateway.samples if first else ():
         family = key.label("family")
         if key.name == "llm_family_gap" and origin_of(family) is Origin.GATEWAY and family not in shown:
