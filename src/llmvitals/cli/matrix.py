@@ -1,41 +1,44 @@
-"""The support matrix as tables: what each source gives of the canonical schema. Made from the adapters' own mapping."""
+"""The support matrix as text, Markdown and JSON: what each source gives of the canonical schema."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from llmvitals.schema import BY_NAME, Layer
-from llmvitals.telemetry.mapping import EngineMap, How, Support
+from llmvitals.app.matrix import GROUPS, HOW, Overview, heads, overviews
+from llmvitals.schema import Layer
+from llmvitals.telemetry.mapping import EngineMap, Support
 
 LAYERS: tuple[tuple[Layer, str], ...] = (
     (Layer.USER, "User experience"),
     (Layer.QUEUE, "Queue and admission"),
     (Layer.ENGINE, "Engine and GPU"),
 )
-_HOW = {How.MAPPED: "mapped", How.DERIVED: "derived", How.UNSUPPORTED: "not available"}
 
 
 def head() -> tuple[str, ...]:
-    """The columns of :func:`rows`."""
-    return ("Source", "Versions", *(title for _, title in LAYERS))
+    """The heads of the terminal's table: those of the first group."""
+    return heads(GROUPS[0])
 
 
 def rows(engines: Sequence[EngineMap]) -> tuple[tuple[str, ...], ...]:
-    """One row per source: of how many families of each layer it can give how many."""
-    return tuple((e.title, e.versions, *(_count(e, layer) for layer, _ in LAYERS)) for e in engines)
+    """The terminal's table below :func:`head`, in rich's markup.
 
-
-def _count(engine: EngineMap, layer: Layer) -> str:
-    told = [s for s in engine.support if BY_NAME[s.family].layer is layer]
-    given = sum(s.how is not How.UNSUPPORTED for s in told)
-    return f"{given} of {len(told)}" if told else "-"
+    One row per source: of how many families of each part it can give how many. Each further group starts with an empty
+    row and heads of its own, for a gateway is not asked what an engine is asked.
+    """
+    lines: list[tuple[str, ...]] = []
+    for table in overviews(engines):
+        if table.group is not GROUPS[0]:
+            lines += [(), tuple(f"[bold]{title}[/bold]" for title in table.head)]
+        lines += [cells for _, cells in table.rows]
+    return tuple(lines)
 
 
 def cell(support: Support) -> tuple[str, str, str, str]:
     """One family as shown: name, how it comes about, from what, in which versions or why not."""
     why = ", ".join(part for part in (support.versions, support.note) if part)
-    return (support.family, _HOW[support.how], support.source, why)
+    return (support.family, HOW[support.how].word, support.source, why)
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -45,20 +48,27 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def summary(engines: Sequence[EngineMap]) -> str:
-    """The short matrix in Markdown, as the README shows it."""
-    return markdown(head(), rows(engines))
+    """The short matrix in Markdown, as the README shows it: a table for each group of sources."""
+    return "\n".join(_short(table) for table in overviews(engines))
+
+
+def _short(table: Overview) -> str:
+    return markdown(table.head, [cells for _, cells in table.rows])
 
 
 def full(engines: Sequence[EngineMap]) -> str:
-    """The whole matrix in Markdown: a table of every family for each source."""
+    """The whole matrix in Markdown: a table of every family for each source, group by group."""
+    columns = ("Family", "How", "Source series", "Versions, or why not")
     parts = [summary(engines)]
-    for engine in engines:
-        columns = ("Family", "How", "Source series", "Versions, or why not")
-        body = [
-            (f"`{name}`", how, f"`{source}`" if source else "", why)
-            for name, how, source, why in map(cell, engine.support)
-        ]
-        parts.append(f"## {engine.title} ({engine.versions})\n\n{markdown(columns, body)}")
+    for group in GROUPS:
+        members = [engine for engine in engines if engine.origin is group.origin]
+        parts += [f"## {group.title}\n"] if members else []
+        for engine in members:
+            body = [
+                (f"`{name}`", how, f"`{source}`" if source else "", why)
+                for name, how, source, why in map(cell, engine.support)
+            ]
+            parts.append(f"### {engine.title} ({engine.versions})\n\n{markdown(columns, body)}")
     return "\n".join(parts)
 
 
