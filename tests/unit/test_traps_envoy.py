@@ -125,6 +125,10 @@ def test_nothing_on_real_pages_is_unknown() -> None:
         assert unknown(page.read_text(), "envoy") == set(), page.name
 
 
+def test_a_target_without_a_path_is_asked_where_envoy_has_its_page() -> None:
+    assert adapter("envoy").path == "/stats/prometheus"
+
+
 def test_reasons_are_given_for_what_a_proxy_cannot_say() -> None:
     cannot = adapter("envoy").cannot
     assert {"llm_gateway_tokens_total", "llm_gateway_ttft_seconds"} <= cannot.keys()

@@ -60,6 +60,7 @@ def test_an_exporter_whose_nginx_is_down_is_a_target_that_is_down() -> None:
     assert canonical("nginx_up 1\nnginx_http_requests_total 4\n")["llm_target_up{}"] == 1
     kind, why = gaps(page)["llm_gateway_calls_total"]
     assert (kind, "nginx_up" in why) == ("missing", True)
+    assert gaps(page)["llm_gateway_tokens_total"][0] == "unsupported", "NGINX never tells it"
     alive = Ingest(instance="it")
     bodies = (b"nginx_up 1\nnginx_connections_active 3\n", page.encode(), b"nginx_up 1\nnginx_connections_active 3\n")
     ups = [

@@ -132,4 +132,5 @@ ADAPTER = simple.source(
     cannot=CANNOT,
     unused=UNUSED,
     document=_document,
+    path="/stats/prometheus",
 )

@@ -12,7 +12,7 @@ import re
 
 from llmvitals.errors import PageError
 from llmvitals.gaps import GapKind
-from llmvitals.schema import FAMILIES, Origin, origin_of
+from llmvitals.schema import Origin
 from llmvitals.telemetry import simple
 from llmvitals.telemetry.gateways.nginx_rows import ALL_HOSTS, CANNOT, DERIVED, LOG, ROWS, STATUS_PAGE, UNUSED
 from llmvitals.telemetry.mapping import Entry, FamilyGap, Parts
@@ -87,8 +87,8 @@ def _down(parts: Parts, up: float) -> bool:
     if up > 0:
         return False
     why = "the exporter answers, but NGINX behind it does not (nginx_up is 0)"
-    families = (f.name for f in FAMILIES if origin_of(f.name) is Origin.GATEWAY)
-    parts.gaps.extend(FamilyGap(name, GapKind.MISSING, why) for name in families)
+    given = {row.family for row in ROWS if row.family} | {told.family for told in DERIVED}
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, why) for family in sorted(given))
     return True
 
 

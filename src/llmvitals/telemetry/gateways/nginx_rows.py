@@ -55,9 +55,9 @@ def _connections(source: str, *only: tuple[str, str]) -> Row:
     )
 
 
-def _came(source: str, *only: tuple[str, frozenset[str]]) -> Row:
+def _came(source: str, *only: tuple[str, frozenset[str]], typed: str = "") -> Row:
     note = "every request of the server, its status page's own included"
-    return Row(source, "llm_gateway_calls_total", only=only, needs=STATUS_PAGE, note=note)
+    return Row(source, "llm_gateway_calls_total", only=only, needs=STATUS_PAGE, note=note, typed=typed)
 
 
 _ADDED: tuple[Row, ...] = (
@@ -108,8 +108,8 @@ _PLAIN: tuple[Row, ...] = (
     Row("nginx_parse_errors_total", special="log"),
     Row("nginx_metric_errors_total", special="log"),
     _came("nginx_http_requests", ("status", frozenset({""}))),
-    _came("nginx_vts_main_connections", ("status", frozenset({"requests"}))),
-    _came("nginx_server_connections", ("status", frozenset({"requests"}))),
+    _came("nginx_vts_main_connections", ("status", frozenset({"requests"})), typed="gauge"),  # among connections
+    _came("nginx_server_connections", ("status", frozenset({"requests"})), typed="gauge"),
     _came("nginx_ingress_controller_nginx_process_requests"),
     _connections("nginx_connections_active"),
     _connections("nginx_vts_main_connections", ("status", "active")),
