@@ -154,6 +154,20 @@ def test_a_number_that_cannot_be_is_a_gap(value: str) -> None:
     assert told["llm_gateway_breaker_open"][0] == "missing"
 
 
+@pytest.mark.parametrize("status", ["success", "2XX", "OK", "1000", "20"])
+def test_a_status_that_is_none_is_not_passed_on(status: str) -> None:
+    """Other gateways use these names for words of their own: counted as answered, their failures would look served."""
+    page = f'llm_gateway_calls_total 4\nllm_gateway_requests_total{{status="{status}"}} 4\n'
+    assert gaps(page)["llm_gateway_requests_total"][0] == "missing"
+    assert not any(name.startswith("llm_gateway_requests_total") for name in canonical(page))
+
+
+@pytest.mark.parametrize("status", ["200", "499", "5xx", "ok", "error", "answered"])
+def test_statuses_of_the_contract(status: str) -> None:
+    found = canonical(f'llm_gateway_requests_total{{status="{status}"}} 4\n')
+    assert found[f'llm_gateway_requests_total{{gateway="gateway",status="{status}"}}'] == 4
+
+
 def test_the_exporters_own_page_is_not_taken_for_a_gateways() -> None:
     page = 'llm_target_up{instance="a"} 1\nllm_gateway_calls_total{instance="a",gateway="g"} 4\n'
     assert not any(name.startswith("llm_target_info") for name in canonical(page))

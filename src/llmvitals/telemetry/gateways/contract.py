@@ -9,6 +9,7 @@ things are added; of states and peaks the highest counts; what can be neither is
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -131,6 +132,9 @@ def _alike(values: list[float]) -> float:
     return values[0] if len(set(values)) == 1 else math.nan
 
 
+_STATUS = re.compile(r"([1-5]\d\d|[1-5]xx|ok|error|answered)?")
+
+
 _TOGETHER: Mapping[str, Callable[[list[float]], float]] = {"most": max, "alike": _alike}
 
 
@@ -149,9 +153,21 @@ def _derive(parts: Parts) -> None:
         else:
             why = "labels that are not the contract's tell apart values that differ and cannot be added"
             parts.gaps.append(FamilyGap(series.name, GapKind.MISSING, why))
+    _known_statuses(parts)
     shown = {series.name for series in parts.samples} | {gap.family for gap in parts.gaps}
     names = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in shown}
     parts.gaps.extend(gap for gap in told if gap.family not in names)
+
+
+def _known_statuses(parts: Parts) -> None:
+    """Calls whose status is a word of the gateway's own say nothing about how they ended: the family is withheld."""
+    odd = {
+        s.name for s in parts.samples if not _STATUS.fullmatch(s.label("status")) and s.name.startswith("llm_gateway_")
+    }
+    for series in [series for series in parts.samples if series.name in odd]:
+        del parts.samples[series]
+    why = "a status there is no HTTP status, class of one, ok, error or answered"
+    parts.gaps.extend(FamilyGap(name, GapKind.MISSING, why) for name in sorted(odd))
 
 
 def _gap(labels: Mapping[str, str], value: float) -> list[FamilyGap]:
