@@ -134,6 +134,16 @@ def test_reasons_are_given_for_what_a_proxy_cannot_say() -> None:
     assert {"llm_gateway_tokens_total", "llm_gateway_ttft_seconds"} <= cannot.keys()
 
 
+@pytest.mark.parametrize("name", ["envoy_cluster_upstream_rq", "envoy_cluster_retry_upstream_rq"])
+def test_a_sum_that_lacks_a_part_is_withheld(name: str) -> None:
+    """A counter without one of its parts would look like one that was reset."""
+    labels = 'envoy_response_code="503",envoy_cluster_name="llm"'
+    page = rq("200", 9) + rq("503", 4) + downstream("2", 9)
+    told = gaps(page + f"envoy_cluster_retry_upstream_rq{{{labels}}} 2\n{name}{{{labels}}} NaN\n")
+    assert told["llm_gateway_upstream_requests_total"][0] == "missing"
+    assert told["llm_gateway_requests_total"][0] == "missing"
+
+
 # -- Envoy AI Gateway -------------------------------------------------------------------------------------------------
 AI = 'gen_ai_provider_name="openai",gen_ai_request_model="m"'
 

@@ -120,3 +120,11 @@ def test_nothing_on_real_pages_is_unknown() -> None:
         text = page.read_text()
         assert unknown(text, "llm-d-epp") == set(), page.name
         Ingest(instance="it").read(RawPage(0.0, None, 200, text.encode()))
+
+
+def test_a_sum_that_lacks_a_part_is_withheld() -> None:
+    """Calls that came in are those sent on and those refused: without one of them the counter would seem to fall."""
+    sent = f"llm_d_epp_request_total{{{MODEL}}} 5\n"
+    refused = f'llm_d_epp_request_error_total{{error_code="ResourceExhausted",{MODEL}}} NaN\n'
+    assert gaps(sent + refused)["llm_gateway_calls_total"][0] == "missing"
+    assert not of(canonical(sent + refused), "llm_gateway_calls_total")

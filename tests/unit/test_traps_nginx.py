@@ -81,6 +81,13 @@ def test_clients_that_left_are_told_by_the_exact_status_only() -> None:
     assert gaps(by_class)["llm_gateway_disconnects_total"][0] == "unsupported"
 
 
+def test_a_499_without_a_number_is_not_0() -> None:
+    log = 'nginx_http_response_count_total{{method="POST",status="{}"}} {}\n'
+    page = log.format(200, 9) + log.format(499, "NaN")
+    assert gaps(page)["llm_gateway_disconnects_total"][0] == "missing"
+    assert "llm_gateway_disconnects_total" not in names(canonical(page))
+
+
 def test_a_summary_is_no_histogram() -> None:
     log = 'nginx_http_response_count_total{method="POST",status="200"} 9\n'
     found = canonical(log + 'nginx_http_response_time_seconds{method="POST",status="200",quantile="0.99"} 3\n')

@@ -15,7 +15,7 @@ from llmvitals.schema import FAMILIES, Origin, family_of, origin_of
 from llmvitals.series import Series
 from llmvitals.telemetry.mapping import Adapter, Derived, Entry, FamilyGap, Parts, Row, Unused, Whose, plain_name
 
-UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
+SHORT = "one of its numbers is none (NaN, infinite, negative or blank): what is left would be short of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ def source(
     def settle(parts: Parts) -> None:
         if derive is not None:
             derive(parts)
+            _withhold(parts)
         _copy(parts, copies)
         shown = {family.name for series in parts.samples if (family := family_of(series.name)) is not None}
         shown |= {gap.family for gap in parts.gaps}
@@ -117,10 +118,19 @@ def added(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 
 def sound(parts: Parts) -> list[tuple[Entry, float]]:
-    """What is left to ``derive``, without families that hold a number which cannot be: a sum would be short of it."""
+    """What is left to ``derive``, without families that hold a number which cannot be.
+
+    What ``derive`` adds to such a family from elsewhere is withheld: a counter that lacks a part looks like a reset one.
+    """
     bad = {entry.row.family for entry, value in parts.specials if not 0.0 <= value < math.inf}
-    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, UNUSABLE) for family in sorted(bad) if family)
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, SHORT) for family in sorted(bad) if family)
     return [(entry, value) for entry, value in parts.specials if entry.row.family not in bad]
+
+
+def _withhold(parts: Parts) -> None:
+    short = {gap.family for gap in parts.gaps if gap.reason == SHORT}
+    for series in [s for s in parts.samples if short and (f := family_of(s.name)) is not None and f.name in short]:
+        del parts.samples[series]
 
 
 def _copy(parts: Parts, copies: tuple[Copy, ...]) -> None:

@@ -13,10 +13,11 @@ import re
 from collections.abc import Mapping
 
 from llmvitals.errors import PageError
+from llmvitals.gaps import GapKind
 from llmvitals.schema import Origin
 from llmvitals.telemetry import simple
 from llmvitals.telemetry.gateways.envoy_rows import CANNOT, DERIVED, ROWS, UNUSED
-from llmvitals.telemetry.mapping import Entry, Parts, Whose
+from llmvitals.telemetry.mapping import Entry, FamilyGap, Parts, Whose
 
 KIND = "envoy"
 _PAGE = "Ask for /stats/prometheus on the admin port."
@@ -60,7 +61,7 @@ def _derive(parts: Parts) -> None:
     by: dict[str, list[tuple[Entry, float]]] = {}
     for entry, value in simple.sound(parts):
         by.setdefault(entry.row.special, []).append((entry, value))
-    for entry, value in by.get("answer", ()):
+    for entry, value in (*by.get("answer", ()), *by.get("retried", ())):
         _add(parts, entry, value)
     _statuses(parts, by)
     for entry, value in by.get("healthy", ()):
@@ -81,7 +82,8 @@ def _add(parts: Parts, entry: Entry, value: float) -> None:
 def _statuses(parts: Parts, by: _By) -> None:
     """Calls by status: successes by class, failures by code; where clusters are not shown, all by class."""
     if any(gap.family in _ANSWERS for gap in parts.gaps):
-        return  # one of the numbers cannot be: the rest would be too few
+        parts.gaps.append(FamilyGap(_ANSWERS[0], GapKind.MISSING, simple.SHORT))
+        return
     exact = bool(by.get("cluster") or by.get("answer"))
     found: dict[str, float] = {}
     for entry, value in by.get("class", ()):

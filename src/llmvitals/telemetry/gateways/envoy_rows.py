@@ -14,7 +14,7 @@ _ADAPTIVE = "the adaptive concurrency filter"
 _AT_HEADERS = "counted when the head of the answer goes out"
 
 
-def _coded(source: str, family: str, special: str = "") -> tuple[Row, ...]:
+def _coded(source: str, family: str, special: str) -> tuple[Row, ...]:
     """Answers of a cluster by exact status, in Envoy's spelling of the labels and in Istio's."""
     return tuple(
         Row(
@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = simple.added(
         Row("envoy_http_downstream_cx_total", special="downstream"),
         # -- clusters: the upstreams --------------------------------------------------------------------------------
         *_coded("envoy_cluster_upstream_rq", "llm_gateway_upstream_requests_total", "answer"),
-        *_coded("envoy_cluster_retry_upstream_rq", "llm_gateway_upstream_requests_total"),
+        *_coded("envoy_cluster_retry_upstream_rq", "llm_gateway_upstream_requests_total", "retried"),
         Row("envoy_cluster_upstream_rq_time", "llm_gateway_upstream_seconds", labels=_UPSTREAM, scale=_MS, late=True),
         Row("envoy_cluster_membership_healthy", "llm_gateway_upstream_up", labels=_UPSTREAM, special="healthy"),
         Row(

@@ -57,6 +57,8 @@ _UPSTREAM = "llm_gateway_upstream_requests_total"
 
 def _derive(parts: Parts) -> None:
     by = _newest(simple.sound(parts))
+    if any(gap.family == _CALLS for gap in parts.gaps):  # calls that came in are those sent on and those refused
+        parts.gaps.append(FamilyGap(_CAME, GapKind.MISSING, simple.SHORT))
     for entry, value in by.get("add", ()):
         _add(parts, entry.series.name, entry, value)
     for entry, value in by.get("ready", ()):

@@ -68,7 +68,9 @@ def _derive(parts: Parts) -> None:
 def _statuses(parts: Parts, *, log: bool) -> None:
     """Clients that left are the calls with 499 (NGINX's own status); without exact statuses, why they are not known."""
     calls = {series.label("status"): value for series, value in parts.samples.items() if series.name == _CALLS}
-    if any(status.isdigit() for status in calls):
+    if any(gap.family == _CALLS for gap in parts.gaps):  # one of them has no number: it may be the 499
+        parts.gaps.append(FamilyGap(_LEFT, GapKind.MISSING, simple.SHORT))
+    elif any(status.isdigit() for status in calls):
         parts.put(_LEFT, calls.get("499", 0.0), {"gateway": KIND})
     elif calls:
         parts.gaps.append(FamilyGap(_LEFT, GapKind.UNSUPPORTED, "only the exact status 499 tells, not its class"))
