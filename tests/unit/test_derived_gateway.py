@@ -9,7 +9,7 @@ import pytest
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import family_of
-from llmvitals.series import Series, Window, series
+from llmvitals.series import Series, Snapshot, Window, series
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS, compute
 from llmvitals.signals.derived import gateway, tenants
@@ -160,6 +160,17 @@ def test_a_queue_that_grows_is_told_from_chance_and_as_time():
     assert value(window, "calls_wait_ahead_seconds") == pytest.approx(420 / 12)
     assert value(window, "calls_waiting_growth_sigmas") == pytest.approx(420 / (calls + 420) ** 0.5)
     assert (value(window, "calls_waiting_trend_z") or 0) > 3
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("2xx", 35.0), ("ok", 35.0), ("answered", 35.0), ("error", None)])
+def test_calls_of_sources_that_only_know_that_they_are_through_are_served(said, seconds):
+    def told(series: Series) -> Series:
+        labels = tuple((k, said if k == "status" and v == "200" else v) for k, v in series.labels)
+        return Series(series.name, labels)
+
+    window = gateway_queue(growth=30)
+    other = Window.of(Snapshot(s.t, {told(k): v for k, v in s.samples.items()}) for s in window.snapshots)
+    assert value(other, "calls_wait_ahead_seconds") == (seconds and pytest.approx(seconds))
 
 
 def test_nobody_waits_in_a_queue_that_is_empty_and_nothing_is_served_from_one_that_stands():

@@ -48,6 +48,9 @@ EXACT = ("1xx", "2xx", "3xx")
 ITSELF = "gateway"
 """The ``by`` of retries that a gateway makes itself: they are among no calls that came in."""
 
+SERVED = ("ok", "answered")
+"""Statuses besides 2xx of calls that are through: of sources that say no more than that."""
+
 CLIENT_LEFT = "left"
 """The reason under which a gateway counts queued calls whose client went away: they never reached the engine."""
 
@@ -278,7 +281,7 @@ def calls_wait_ahead_seconds(c: Context) -> Reading:
         return number(0.0, Standing.ESTIMATE)
     if isinstance(found, Reading):
         return found
-    served = sum(n for status, n in found.items() if status.startswith("2"))
+    served = sum(n for status, n in found.items() if status.startswith("2") or status in SERVED)
     if served <= 0 or c.good.seconds <= 0:
         return absent(GapKind.STALE, f"{waiting.last:.0f} calls wait and none was served", WAITING)
     return number(waiting.last * c.good.seconds / served, Standing.ESTIMATE)
