@@ -1,11 +1,13 @@
 """Keep the situations that pin the table of checks: each limit, made wrong, changes the verdict on one of them.
 
     python tools/store_scenarios.py [--rounds 6] [--jobs 2] [--seed 1] [--seconds 3600] [--recordings ../shared/captures]
+    python tools/store_scenarios.py --add
 
 Plays the lab's scenarios, looks at them at several moments and with each level of telemetry, and keeps as few of these
 windows as tell every wrong limit apart; then, for what no play tells, windows of recordings and made ones, at last made
 ones with more or less of one thing. Writes ``tests/fixtures/lab/scenarios.json.gz``, and says which limits no play pins, and
-which nothing does (``unpinned.txt`` beside it).
+which nothing does. That takes an hour. ``--add`` takes minutes: it keeps the readings that are
+stored, with the verdicts of today's table on them, and adds made windows for what they leave; signals must be the same.
 """
 
 from __future__ import annotations
@@ -130,7 +132,10 @@ def main() -> int:
         "--seconds", type=float, default=3600.0, help="how long to look for made windows with more or less"
     )
     ask.add_argument("--recordings", type=Path, default=ROOT.parent / "shared" / "captures")
+    ask.add_argument("--add", action="store_true", help="keep what is stored, and add made windows for what it leaves")
     given = ask.parse_args()
+    if given.add:
+        return keep(*added())
     table = mutants()
     folders = [*sorted((ROOT / "tests/fixtures/captures").glob("*/capture.json"))]
     folders += sorted(given.recordings.glob("*/capture.json"))
@@ -167,14 +172,35 @@ def main() -> int:
             kept.append(nudges[i])
             judged = Judged(nudges[i].seen)
             pinned |= {j for j in nudges if judged.changes(table[j])}
-    size = stored.write(kept)
-    say(f"{len(kept)} situations, {size / 1024:.0f} KiB; {len(pinned)} of {len(table)} wrong limits are told apart")
     for i in sorted(left_over & pinned):
         say(f"  no play pins {table[i].name}")
-    unpinned = [table[i].name for i in sorted(set(range(len(table))) - pinned)]
-    stored.UNPINNED.write_text("".join(f"{name}\n" for name in unpinned))
-    for name in unpinned:
-        say(f"  nothing pins {name}")
+    return keep(kept, pinned)
+
+
+def added() -> tuple[list[stored.Stored], set[int]]:
+    """What is stored, with the verdicts of the table as it is now, and made windows for what it leaves."""
+    table, kept, pinned = mutants(), [], set[int]()
+    for one in stored.read():
+        judged = Judged(one.seen)
+        if judged.key[:2] != one.expected[:2]:
+            say(f"  no longer {' '.join(map(str, one.expected[:2]))}: {one.source}")
+        kept.append(stored.Stored(one.source, one.seen, judged.key))
+        pinned |= {i for i, mutant in enumerate(table) if i not in pinned and judged.changes(mutant)}
+    say(f"{len(table) - len(pinned)} of {len(table)} wrong limits left")
+    names = fewest(kills(lab.made(), frozenset(range(len(table))) - pinned), pinned)
+    for name, window in again(names, (), [""]):
+        seen = stored.look(window)
+        kept.append(stored.Stored(name, seen, Judged(seen).key))
+    return kept, pinned
+
+
+def keep(kept: list[stored.Stored], pinned: set[int]) -> int:
+    """Write the situations, and say which wrong limits none tells apart; 1 where there is one."""
+    table = mutants()
+    size = stored.write(kept)
+    say(f"{len(kept)} situations, {size / 1024:.0f} KiB; {len(pinned)} of {len(table)} wrong limits are told apart")
+    for i in sorted(set(range(len(table))) - pinned):
+        say(f"  nothing pins {table[i].name}")
     return 0 if len(pinned) == len(table) else 1
 
 

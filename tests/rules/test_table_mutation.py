@@ -1,7 +1,7 @@
 """The limits of the table of checks are pinned: made wrong, they change the verdict on a stored situation.
 
-The situations are readings of played scenarios, kept by ``tools/store_scenarios.py``; it writes them anew after the table,
-the signals or the lab have changed, and lists the wrong limits that nothing tells apart yet: the list can only shrink.
+The situations are readings of played scenarios, of recordings and of made windows, kept by ``tools/store_scenarios.py``; it
+writes them anew after the table, the signals or the lab have changed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from functools import lru_cache
 import pytest
 
 from llmvitals.signals.catalogue import SIGNALS
-from llmvitals.triage.checks import CHECKS, HURT
+from llmvitals.signals.reading import Reading
+from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
+from llmvitals.triage.judge import bound_of, judge
+from llmvitals.triage.verdict import State
 from llmvitals.triage.walk import diagnose
 from support import lab, stored
-from support.mutants import SETTINGS, WHOLE, Judged, key, mutants
+from support.mutants import SETTINGS, WHOLE, Judged, every, key, mutants, ruled_out, with_wrong
 
 CAUSES = ["", *(check.cause for check in CHECKS)]
 AGAIN = f"after a change to the table or the signals, run `{stored.RENEW}`"
@@ -41,21 +44,11 @@ def test_the_table_gives_the_stored_verdicts():
     assert not other, f"{AGAIN}: " + "; ".join(other)
 
 
-def listed() -> frozenset[str]:
-    return frozenset(stored.UNPINNED.read_text().splitlines())
-
-
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause or "hurt")
 def test_a_limit_gone_wrong_changes_a_verdict(cause):
     own = [m for m in mutants() if m.cause == cause]
-    unpinned = {m.name for m in own if not any(one.changes(m) for one in judged())}
-    told = {m.name for m in own} & listed()
-    assert not unpinned - told, f"{AGAIN}; nothing pins " + "; ".join(sorted(unpinned - told))
-    assert not told - unpinned, "pinned by now, take off the list: " + "; ".join(sorted(told - unpinned))
-
-
-def test_the_list_names_limits_of_the_table():
-    assert listed() <= {m.name for m in mutants()}
+    unpinned = [m.name for m in own if not any(one.changes(m) for one in judged())]
+    assert not unpinned, f"{AGAIN}; nothing pins " + "; ".join(unpinned)
 
 
 # -- what this rests on ------------------------------------------------------------------------------------------------
@@ -71,6 +64,26 @@ def test_every_limit_goes_wrong_in_every_way():
     assert {m.how for m in table} == {"inverted", "doubled", "halved"}
     assert Counter(m.how for m in table)["inverted"] == len(places)
     assert all(m.limit != m.wrong for m in table)
+
+
+def test_what_is_left_out_is_ruled_out_anyway():
+    """Where a number between the two bounds rules a check out, it is clear with either, wherever it fires else."""
+    left_out = [m for m in every() if ruled_out(m)]
+    assert {m.name for m in left_out} == {
+        "head-of-line-blocking when.0.0 small_ttft_harm_p < thresholds.harm_p doubled",
+        "head-of-line-blocking proof.0 small_ttft_harm_p < thresholds.harm_p doubled",
+    }
+    for mutant in left_out:
+        right = BY_CAUSE[mutant.cause]
+        between = Reading(1.5 * min(bound_of(mutant.limit, SETTINGS), bound_of(mutant.wrong, SETTINGS)))
+        firing = [
+            one.seen.whole for one in situations() if judge(right, one.seen.whole, SETTINGS).state is State.FIRING
+        ]
+        assert firing
+        for whole in firing:
+            seen = {**whole, mutant.limit.signal: between}
+            states = {judge(check, seen, SETTINGS).state for check in (right, with_wrong(right, mutant))}
+            assert states == {State.CLEAR}
 
 
 def test_what_counts_has_whole_numbers():

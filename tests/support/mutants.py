@@ -86,6 +86,11 @@ class Mutant:
 
 def mutants() -> tuple[Mutant, ...]:
     """Every limit of every check, three times wrong where that can make a difference."""
+    return tuple(m for m in every() if not ruled_out(m))
+
+
+def every() -> tuple[Mutant, ...]:
+    """The same, and those that make none because what lies between the bounds rules the check out."""
     places = [(c.cause, place, limit) for c in CHECKS for place, limit in _limits(c)]
     places += [("", f"{i}", limit) for i, limit in enumerate(HURT)]
     return tuple(
@@ -118,6 +123,24 @@ def _alike(limit: Limit, wrong: Limit) -> bool:
     low, high = sorted((bound_of(limit, SETTINGS), bound_of(wrong, SETTINGS)))
     whole = range(math.floor(low), math.ceil(high) + 1)
     return all(_holds(limit, Reading(float(n)), SETTINGS) is _holds(wrong, Reading(float(n)), SETTINGS) for n in whole)
+
+
+def ruled_out(mutant: Mutant) -> bool:
+    """Whether every number that lies between the two bounds rules the check out anyway, so that it is clear both times.
+
+    So it is for head-of-line-blocking: small prompts that the gateway shows to be served well rule it out from the very
+    bound on below which their lateness is asked for and proves it. The limit stays for its row of evidence.
+    """
+    limit, wrong = mutant.limit, mutant.wrong
+    if not mutant.cause or mutant.place.startswith("unless") or limit.op != wrong.op:
+        return False
+    low, high = sorted((bound_of(limit, SETTINGS), bound_of(wrong, SETTINGS)))
+    ends = [Reading(x) for x in (low, math.nextafter(low, math.inf), math.nextafter(high, -math.inf), high)]
+    between = [x for x in ends if _holds(limit, x, SETTINGS) is not _holds(wrong, x, SETTINGS)]
+    return any(
+        other.signal == limit.signal and all(_holds(other, x, SETTINGS) for x in between)
+        for other in BY_CAUSE[mutant.cause].unless
+    )
 
 
 def _holds(limit: Limit, reading: Reading, settings: Settings) -> bool | None:
@@ -160,7 +183,7 @@ class Judged:
         """The verdict with this limit wrong: only its check is judged again, or ``every_check``."""
         if not mutant.cause:
             return self._walk(CHECKS, _put(HURT, int(mutant.place), mutant.wrong))
-        checks = tuple(_with(c, mutant) if c.cause == mutant.cause else c for c in CHECKS)
+        checks = tuple(with_wrong(c, mutant) if c.cause == mutant.cause else c for c in CHECKS)
         return self._walk(checks, HURT, every_check=every_check)
 
     def _may_change(self, mutant: Mutant) -> bool:
@@ -172,7 +195,7 @@ class Judged:
         if not moved:
             return False
         right = BY_CAUSE[mutant.cause]
-        wrong = _with(right, mutant)
+        wrong = with_wrong(right, mutant)
         return any(_read(wrong, judge(wrong, r, own)) != _read(right, self._judge(right, r, own)) for r, own in moved)
 
     @staticmethod
@@ -246,7 +269,8 @@ def _put(row: tuple[Limit, ...], at: int, limit: Limit) -> tuple[Limit, ...]:
     return (*row[:at], limit, *row[at + 1 :])
 
 
-def _with(check: Check, mutant: Mutant) -> Check:
+def with_wrong(check: Check, mutant: Mutant) -> Check:
+    """The check with its limit wrong."""
     part, *at = mutant.place.split(".")
     numbers = [int(n) for n in at]
     if part == "when":

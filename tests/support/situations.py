@@ -480,9 +480,9 @@ def two_behind_one_address() -> Window:
     return Window.of(pair[i % 3 == 2] for i, pair in enumerate(pairs))
 
 
-def contradicting() -> Window:
+def contradicting(*, answers: float = 20) -> Window:
     def each(server: Server, _: int) -> None:
-        server.answer(20)
+        server.answer(answers)
         server.count("llm_process_cpu_seconds_total", 1)
 
     server = Server()

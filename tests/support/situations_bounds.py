@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from llmvitals.series import Window
 from support.made import Server, changed, healthy, run, without
 from support.situation import PAGES
-from support.situations import adapter_slots, kv_full, unbounded_output
+from support.situations import adapter_slots, contradicting, kv_full, unbounded_output
 from support.situations_gateway import CALLS, Gate, fronted, usual
 from support.situations_hardware import Beside, beside, linked
 
@@ -339,13 +339,19 @@ def mixed_sizes(
     return fronted(load, lambda g, _: g.pass_on(small=(54, hurt), large=(6, 6.0)), blocks=10_000)
 
 
-def sizes_between() -> Window:
-    """Three in four prompts are small, one in five is middling, and one in seventeen large; small ones are late."""
+MIDDLING = ((14.8, 90), (4.0, 900), (1.2, 1300))
+"""Three in four prompts are small, one in five is middling, one in seventeen large."""
+MOSTLY_MIDDLING = ((10.8, 80), (8.0, 800), (1.2, 1100))
+"""Two in five are middling, and bring most of the tokens: the large ones a sixth."""
+
+
+def sizes_between(sizes: Sequence[tuple[float, float]] = MIDDLING) -> Window:
+    """Prompts of three sizes (how many, tokens); small ones are late."""
 
     def load(s: Server, i: int) -> None:
         s.first(20, ttft=6.0)
         s.gaps(20 * 20, 0.02)
-        for n, prompt in ((14.8, 90), (4.0, 900), (1.2, 1300)):
+        for n, prompt in sizes:
             s.finish(n, prompt=prompt, output=21, queue=5.0, prefill=0.5)
         s.gauges(running=4 + i % 5, waiting=9, kv=0.02)
 
@@ -509,6 +515,7 @@ BOUNDS: Mapping[str, Callable[[], Window]] = {
     "large ones of middling length": lambda: mixed_sizes(large=700),
     "large ones, not very": lambda: mixed_sizes(large=1500),
     "sizes between": sizes_between,
+    "sizes between, middling ones are the load": lambda: sizes_between(MOSTLY_MIDDLING),
     "small ones, very": lambda: mixed_sizes(large=700, small=40),
     "no limit, and answers are short": lambda: unbounded_output(long=300),
     "sizes differ, answers are long": lambda: mixed_sizes(output=900),
@@ -532,6 +539,8 @@ BOUNDS: Mapping[str, Callable[[], Window]] = {
     "a few late": a_few_late,
     "a few late at the gateway": lambda: a_few_late(gate=True),
     "mostly bad requests": mostly_bad_requests,
+    "a few answers nobody counts": lambda: contradicting(answers=0.5),
+    "some answers nobody counts": lambda: contradicting(answers=1),
     "adapters wait and hurt nobody": lambda: adapter_slots(hurt=False),
     "adapter slots taken at times": slots_taken_at_times,
     "three bursts of preemptions": three_bursts,

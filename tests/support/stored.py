@@ -16,9 +16,6 @@ from llmvitals.signals.reading import Reading, Standing
 from support.mutants import SETTINGS, Key, Readings, Seen, parts_of
 
 FILE = Path(__file__).resolve().parents[1] / "fixtures" / "lab" / "scenarios.json.gz"
-UNPINNED = FILE.with_name("unpinned.txt")
-"""Wrong limits that no situation tells apart yet, one a line: limits that rest on their reasons alone."""
-
 RENEW = "python tools/store_scenarios.py"
 _STANDINGS: tuple[Standing, ...] = tuple(Standing)
 

@@ -359,7 +359,7 @@ CHECKS: tuple[Check, ...] = (
             (ANY_HARM, *GPU_WAITS, LINK_BUSY),
             (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
         ),
-        confirms=(LINK_BUSY,),
+        confirms=(Limit("gpu_link_use_ratio", ">", 0.0),),  # known at all: from where on it counts, the conditions say
         cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
         explains=(
             "batch-too-large",
