@@ -15,12 +15,21 @@ from itertools import pairwise
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
-from llmvitals.series import Series, Snapshot, Window
+from llmvitals.series import Series, Snapshot, Track, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.joined import not_joined
-from llmvitals.signals.measure import Hist, Line, growth, hist, line
+from llmvitals.signals.measure import Hist, Line, growth, hist, line, total, totals
+from llmvitals.signals.service import server_of, servers
 
 UP = "llm_target_up"
+
+TTFT, RUNNING, FINISHED = "llm_request_ttft_seconds", "llm_requests_running", "llm_requests_finished_total"
+
+# what the lengths of requests add up to, where an engine shows the totals only
+_LENGTHS: Mapping[str, str] = {
+    "llm_request_prompt_tokens": "llm_prompt_tokens_total",
+    "llm_request_generation_tokens": "llm_generation_tokens_total",
+}
 
 _PROCESS = ("llm_process_start_time_seconds", "llm_process_cpu_seconds_total")
 
@@ -66,25 +75,47 @@ class Context:
         """
         pages = zip(self.window.snapshots, self.pages_up, strict=True)
         starts = [began for s, up in pages if up and (began := _began(s)) is not None]
-        if not any(now < before - 1.0 for before, now in pairwise(starts)):
-            return ()
+        if self.servers or not any(now < before - 1.0 for before, now in pairwise(starts)):
+            return ()  # of a service, each server was held against this before they were put together
         return tuple(began for began, _ in Counter(starts).most_common())
 
     @cached_property
-    def restarts(self) -> tuple[float, ...]:
-        """Moments at which the process was found to be a new one: its start time moved up.
+    def servers(self) -> tuple[str, ...]:
+        """The servers of a service; none where the window is about one server."""
+        return servers(self.window)
+
+    @cached_property
+    def prefilling(self) -> frozenset[str]:
+        """The servers of a service that only prefill; none where the window is about one server."""
+        told = self.good.tracks("llm_engine_role", {"role": "prefill"}) if self.servers else ()
+        return frozenset(server_of(track.label("rank"), self.servers) for track in told)
+
+    @cached_property
+    def restarted(self) -> tuple[tuple[float, str], ...]:
+        """Moments at which a process was found to be a new one: its start time moved up; and whose ('' of one server).
 
         Only where the page shows no start time do falling token counters stand in for it.
         """
-        found: set[float] = set()
-        for name, sign in _RESTART_SIGNS:
-            track = line(self.good, name)
-            if track is not None:
-                pairs = zip(track.times[1:], track.values, track.values[1:], strict=False)
-                found.update(t for t, before, now in pairs if sign * (now - before) > 1.0)
-                if sign > 0:
-                    break
+        found: set[tuple[float, str]] = set()
+        for server in self.servers or ("",):
+            for name, sign in _RESTART_SIGNS:
+                track = total(self.of(server, name))
+                if track is not None:
+                    pairs = zip(track.times[1:], track.values, track.values[1:], strict=False)
+                    found.update((t, server) for t, before, now in pairs if sign * (now - before) > 1.0)
+                    if sign > 0:
+                        break
         return tuple(sorted(found))
+
+    def of(self, server: str, name: str) -> tuple[Track, ...]:
+        """The series of a name that are one server's, on the readable pages; all of them where there is one server."""
+        found = self.good.tracks(name)
+        return tuple(t for t in found if server_of(t.label("rank"), self.servers) == server) if self.servers else found
+
+    @cached_property
+    def restarts(self) -> tuple[float, ...]:
+        """Moments at which a process was found to be a new one (see :attr:`restarted`)."""
+        return tuple(dict.fromkeys(moment for moment, _ in self.restarted))
 
     @cached_property
     def live(self) -> Window:
@@ -93,10 +124,19 @@ class Context:
             return self.good
         return Window.of(s for s in self.good.snapshots if s.t >= self.restarts[-1])
 
+    @cached_property
+    def _told(self) -> dict[str, list[Track]]:
+        """The gaps that pages speak of, by family, or by the part of one that is not there by nature."""
+        found: dict[str, list[Track]] = {}
+        for track in self.window.tracks("llm_family_gap"):
+            found.setdefault(track.label("family"), []).append(track)
+        return found
+
     # -- lookups --------------------------------------------------------------------------------------------------
     def gap(self, family: str) -> Gap:
         """Why a family is absent: what the source said of it, that its kind of telemetry is not joined, or MISSING."""
-        for track in self.window.tracks("llm_family_gap", {"family": family}):
+        parts = (track for name in (family, f"{family}_bucket") for track in self._told.get(name, ()))
+        for track in parts:
             if self.good.snapshots and track.times[-1] < self.good.end:
                 continue  # it has been shown since
             told = track.label("gap")
@@ -118,6 +158,23 @@ class Context:
     def _hists(self) -> dict[str, Hist | None]:
         return {}
 
+    def totals(self, family: str) -> Hist | None:
+        """Number and sum of what a family observed in the window: for means, where buckets are not needed.
+
+        Lengths of requests follow from token counters and finished requests where the engine shows no more.
+        """
+        found = self.hist(family) or totals(self.good, family)
+        counter = _LENGTHS.get(family, "")
+        if found is not None or not counter or not self.cannot(family):
+            return found
+        tokens, ended = self.growth(counter), self.growth(FINISHED)
+        return None if tokens is None or ended is None else Hist((), (), ended, tokens)
+
+    def cannot(self, family: str) -> bool:
+        """Whether the engine never shows a family, by its own word."""
+        shown = any(self.good.tracks(f"{family}{part}") for part in ("", "_count", "_sum"))
+        return not shown and self.gap(family).kind is GapKind.UNSUPPORTED
+
     def growth(self, name: str, **match: str) -> float | None:
         """Growth of a counter over the readable pages; None when absent."""
         return growth(self.good, name, match)
@@ -130,31 +187,58 @@ class Context:
         found = line(self.live, name, peak=peak)
         if found is None:
             return None
-        times = (self.clock or line(self.live, "llm_requests_running") or found).times
+        times = (self.clock or line(self.live, RUNNING) or found).times
         have = dict(zip(found.times, found.values, strict=True))
         return Line(times, tuple(have.get(t, 0.0) for t in times))
 
     @cached_property
     def clock(self) -> Line | None:
-        """First tokens so far, by page: the family that every engine page has."""
-        return line(self.live, "llm_request_ttft_seconds_count")
+        """First tokens so far, by page. Of an engine that counts them when requests end, or never, those that have
+        begun: finished and running ones.
+        """
+        counted = line(self.live, f"{TTFT}_count")
+        if counted is not None and not self._first_at_end:
+            return counted
+        running = line(self.live, RUNNING)
+        if running is None or (counted is None and (not self.cannot(TTFT) or self.cannot(FINISHED))):
+            return counted
+        ended = _standing(line(self.live, FINISHED), running.times)
+        return Line(running.times, tuple(map(sum, zip(running.values, ended, strict=True))))
+
+    @cached_property
+    def _first_at_end(self) -> bool:
+        return any(track.values[-1] > 0 for track in self.live.tracks("llm_target_first_token_at_end"))
+
+    @cached_property
+    def at_end(self) -> bool:
+        """Whether nothing on the page moves while a request runs: all of it counts at its end, and no step is counted."""
+        late = self._first_at_end or (self.times is not None and self.cannot(TTFT))
+        return late and not self.live.tracks("llm_iteration_tokens_count")
+
+    @cached_property
+    def times(self) -> tuple[float, ...] | None:
+        """The moments of the pages that count: those of :attr:`clock`, or of an engine without one those with requests."""
+        if self.clock is not None:
+            return self.clock.times
+        running = line(self.live, RUNNING)
+        return running.times if running is not None and self.cannot(TTFT) else None
 
     def counter(self, name: str) -> Line | None:
-        """A counter as it stands, on the pages of :attr:`clock`, 0 before it was born."""
-        clock, found = self.clock, line(self.live, name)
-        if clock is None or found is None:
-            return None
-        have = dict(zip(found.times, found.values, strict=True))
-        out, newest = [], 0.0
-        for t in clock.times:
-            newest = have.get(t, newest)
-            out.append(newest)
-        return Line(clock.times, tuple(out))
+        """A counter as it stands, on the pages of :attr:`times`, 0 before it was born."""
+        times, found = self.times, line(self.live, name)
+        return None if times is None or found is None else Line(times, _standing(found, times))
 
     @cached_property
     def answers(self) -> tuple[float, ...]:
-        """How long the target took to answer with each readable page (seconds); empty where that is not known."""
-        return tuple(v for track in self.good.tracks("llm_target_answer_seconds") for v in track.values)
+        """How long the target took to answer with each readable page (seconds); empty where that is not known.
+
+        Of a service, those of the server that took longest in all: a user meets one of them.
+        """
+        by_server = (
+            tuple(v for track in self.of(server, "llm_target_answer_seconds") for v in track.values)
+            for server in self.servers or ("",)
+        )
+        return max(by_server, key=sum)
 
     # -- the counts that everything rests on ------------------------------------------------------------------------
     @cached_property
@@ -241,6 +325,16 @@ class Context:
         return max(0.0, self.aborts.values[-1] - self.aborts.values[0])
 
 
+def _standing(counter: Line | None, times: tuple[float, ...]) -> tuple[float, ...]:
+    """A counter at these moments: its newest value, 0 before it was born."""
+    have = dict(zip(counter.times, counter.values, strict=True)) if counter else {}
+    out, newest = [], 0.0
+    for t in times:
+        newest = have.get(t, newest)
+        out.append(newest)
+    return tuple(out)
+
+
 def _usable(snapshot: Snapshot) -> Snapshot:
     """Every canonical number is finite and not negative: what is neither was not measured."""
     if all(0.0 <= v < math.inf for v in snapshot.samples.values()):
@@ -268,7 +362,4 @@ def _in_order(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
 
 
 def _up(samples: Mapping[Series, float]) -> bool:
-    for key, value in samples.items():
-        if key.name == UP:
-            return bool(value == 1.0)
-    return False
+    return any(key.name == UP and value == 1.0 for key, value in samples.items())

@@ -206,7 +206,9 @@ def _absent(window: Window, name: str, match: Match) -> Reading:
     if not any(start <= _ms(s.t) <= end for s in window.snapshots):
         return Reading(None, Gap(GapKind.TOO_SHORT, "no page in the window", name))
     family = family_of(name)
-    told = _selected(window, "llm_family_gap", (("family", family.name if family else name),), lookback=True)
+    told = _selected(window, "llm_family_gap", (("family", name),), lookback=True)  # a part that is not there by nature
+    if family and not told:
+        told = _selected(window, "llm_family_gap", (("family", family.name),), lookback=True)
     if told:
         newest = max(told, key=lambda found: found[1][-1][0])[0]
         return Reading(None, Gap(_kind(newest.label("gap")), newest.label("reason"), name))

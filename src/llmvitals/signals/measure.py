@@ -89,7 +89,11 @@ class Hist:
 
 def line(window: Window, name: str, match: Mapping[str, str] | None = None, *, peak: bool = False) -> Line | None:
     """Sum (or with ``peak`` the maximum) over the series of a name, page by page; None when the name is absent."""
-    tracks = window.tracks(name, match)
+    return total(window.tracks(name, match), peak=peak)
+
+
+def total(tracks: tuple[Track, ...], *, peak: bool = False) -> Line | None:
+    """Sum (or with ``peak`` the maximum) over series, page by page; None when there is none."""
     if not tracks:
         return None
     merged: dict[float, float] = {}
@@ -168,6 +172,17 @@ def hist(window: Window, family: str, keep: Callable[[Track], bool] | None = Non
         counts.append(running)
     total = sums.get(math.inf, running)
     return Hist(edges, tuple(counts), max(total, running), summed)
+
+
+def totals(window: Window, family: str) -> Hist | None:
+    """Number and sum of a family's observations in the window, with its buckets or without: enough for a mean, and for
+    nothing else. None where either is absent.
+    """
+    whole = hist(window, family)
+    if whole is not None:
+        return whole
+    summed, number = growth(window, f"{family}_sum"), growth(window, f"{family}_count")
+    return None if summed is None or number is None else Hist((), (), number, summed)
 
 
 def steps(line_: Line) -> tuple[float, ...]:

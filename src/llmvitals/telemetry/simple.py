@@ -7,7 +7,7 @@ Enough for every source whose releases need not be told apart. What a page lacks
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.gaps import GapKind
@@ -61,7 +61,9 @@ def source(
             derive(parts)
             _withhold(parts)
         _copy(parts, copies)
-        shown = {family.name for series in parts.samples if (family := family_of(series.name)) is not None}
+        names = {series.name for series in parts.samples}
+        parts.gaps.extend(_partly(names, rows))
+        shown = {family.name for name in names if (family := family_of(name)) is not None}
         shown |= {gap.family for gap in parts.gaps}
         parts.gaps.extend(
             _gap(f.name, rows, told, title, why.get(f.name, ""), parts.marks)
@@ -137,6 +139,20 @@ def _copy(parts: Parts, copies: tuple[Copy, ...]) -> None:
     for copy in copies:
         for series in [s for s in parts.samples if s.name == copy.source]:
             parts.samples.setdefault(Series(copy.family, series.labels), parts.samples[series])
+
+
+_PARTS = ("_bucket", "_sum", "_count")
+
+
+def _partly(names: set[str], rows: tuple[Row, ...]) -> Iterator[FamilyGap]:
+    """The parts that a histogram lacks by its nature: none of its rows is a histogram of the source."""
+    shown = {found.name for name in names if name.endswith(_PARTS) and (found := family_of(name)) is not None}
+    for family in sorted(shown):
+        kinds = {row.part for row in rows if row.family == family}
+        lacks = [part for part in _PARTS if f"{family}{part}" not in names]
+        if kinds and kinds <= {"_sum", "_count"} and "_bucket" in lacks:
+            why = "only its number or its sum is told, not how the values spread"
+            yield from (FamilyGap(f"{family}{part}", GapKind.UNSUPPORTED, why) for part in lacks)
 
 
 def _gap(

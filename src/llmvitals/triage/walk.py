@@ -105,9 +105,17 @@ def _hurt(readings: Readings, settings: Settings) -> bool:
 
 
 def _harm_unknown(readings: Readings) -> bool:
-    """Whether a promise cannot be checked because its family should be on the page and is not."""
+    """Whether a promise cannot be checked because its family should be on the page and is not, or because requests wait
+    on an engine that never says for how long.
+    """
     gaps = [readings[name].gap for name in ("ttft_harm_p", "tpot_harm_p")]
-    return any(gap is not None and gap.kind is GapKind.MISSING for gap in gaps)
+    if any(gap is not None and gap.kind is GapKind.MISSING for gap in gaps):
+        return True
+    return (
+        (readings["waiting_share_ratio"].value or 0.0) > 0
+        and gaps[0] is not None
+        and gaps[0].kind is GapKind.UNSUPPORTED
+    )
 
 
 def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, Any]) -> Verdict:
@@ -283,7 +291,7 @@ def _sentence(
         return f"Load is refused ({share} of the offered requests); what is admitted is served and the queue stays bounded."
     if outcome is Outcome.HEALTHY:
         also = f" Worth a look: {', '.join(f.cause for f in contributing)}." if contributing else ""
-        return f"Nothing is wrong: no SLO is broken.{_refused(readings)}{also}"
+        return f"Nothing is wrong: no SLO is broken.{_judged_from(readings)}{_refused(readings)}{also}"
     if outcome is Outcome.NO_TRAFFIC:
         return "No traffic: no request reached the engine in this window."
     if (readings["pages"].value or 0) < 1:
@@ -294,6 +302,12 @@ def _sentence(
     if not _hurt(readings, settings):
         return "Undetermined: whether the SLO is kept cannot be told; see what the walk is blind to."
     return "Undetermined: users are hurt, but no check explains it; see what the walk is blind to."
+
+
+def _judged_from(readings: Readings) -> str:
+    """What stands in for first-token times, where the engine has none."""
+    note = readings["ttft_harm_p"].note
+    return f" First tokens are judged {note}." if note else ""
 
 
 def _refused(readings: Readings) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median_low
+
 from llmvitals.gaps import GapKind
 from llmvitals.series import Snapshot, Window
 from llmvitals.signals.context import Context
@@ -9,6 +11,7 @@ from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.derived.user import TTFT
 from llmvitals.signals.measure import growth, hist, line
 from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.service import server_of
 
 HTTP = "llm_http_requests_total"
 FINISHED = "llm_requests_finished_total"
@@ -87,6 +90,9 @@ def stalled_seconds(c: Context) -> Reading:
     http = line(c.live, "llm_http_requests_total")
     answered = dict(zip(http.times, http.values, strict=True)) if http else {}
     longest, idle, frozen = 0.0, 0.0, _frozen_runs(c.live)
+    if c.at_end and frozen and frozen[-1][1] == len(shots) - 1 and inside[shots[-1].t] > 0:
+        why = "requests and their tokens count when they end, so that a long answer looks like a stall"
+        return absent(GapKind.UNSUPPORTED, why, "llm_iteration_tokens")
     ages = [track.values[-1] for track in c.live.tracks("llm_target_report_age_seconds")]
     old = max(ages, default=0.0)
     for first, last in frozen:
@@ -105,7 +111,7 @@ def stalled_seconds(c: Context) -> Reading:
 
 def restarts(c: Context) -> Reading:
     """How often the process was found to be a new one (start time moved or counters fell)."""
-    return number(float(len(c.restarts)))
+    return number(float(len(c.restarted)))
 
 
 def lost_by_restarts(c: Context) -> Reading:
@@ -116,10 +122,11 @@ def lost_by_restarts(c: Context) -> Reading:
     if unseen:
         return missing(c, unseen)
     lost = 0.0
-    for moment in c.restarts:
+    for moment, server in c.restarted:
         before = [s for s in c.good.snapshots if s.t < moment]
         if before:
-            lost += sum(v for k, v in before[-1].samples.items() if k.name in INSIDE)
+            inside = ((k, v) for k, v in before[-1].samples.items() if k.name in INSIDE)
+            lost += sum(v for k, v in inside if server_of(k.label("rank"), c.servers) == server)
     return number(lost, Standing.LOWER)
 
 
@@ -131,11 +138,15 @@ def processes_behind(c: Context) -> Reading:
 
 
 def uptime_seconds(c: Context) -> Reading:
-    """Age of the API process at the first page of the window that is its own (seconds)."""
+    """Age of the API process at the first page of the window that is its own (seconds); of a service, its servers' median:
+    one that has just started explains little of what all of them show.
+    """
     tracks = c.live.tracks("llm_process_start_time_seconds")
     if not tracks:
         return missing(c, "llm_process_start_time_seconds")
-    return number(max(0.0, c.live.start - max(t.values[-1] for t in tracks)))
+    starts = [t.values[-1] for t in tracks]
+    began = median_low(starts) if c.servers else max(starts)
+    return number(max(0.0, c.live.start - began))
 
 
 def late_ttft_breaches(c: Context) -> Reading:
@@ -153,7 +164,8 @@ def activity(c: Context) -> Reading:
     """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no
     traffic.
     """
-    if c.clock is None and c.gap(TTFT).kind is not GapKind.NO_TRAFFIC:
+    silent = any(c.gap(family).kind is GapKind.NO_TRAFFIC for family in (TTFT, INSIDE[0], FINISHED))
+    if c.times is None and (c.lost(TTFT) or not silent):
         return missing(c, TTFT)
     inside = sum(x.last for x in (c.running, c.waiting) if x is not None)
     return number(c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside)

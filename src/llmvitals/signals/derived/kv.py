@@ -13,12 +13,18 @@ from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import missing, no_traffic, number
 from llmvitals.signals.measure import Hist, percentile
 from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.service import server_of
 
 USAGE = "llm_kv_usage_ratio"
 CAPACITY = "llm_kv_capacity_tokens"
 PROMPT = "llm_request_prompt_tokens"
 GENERATED = "llm_request_generation_tokens"
 INFERENCE = "llm_request_inference_seconds"
+
+MEANS = 2.0
+"""How many mean lengths a large request is taken for where no more is known than means: the 90th percentile of log-normal
+lengths is at most 2.3 times their mean, whatever their spread, and of a prompt and its answer together less.
+"""
 
 
 def _gauge(c: Context, name: str, *, largest: bool = False) -> float | None:
@@ -43,7 +49,7 @@ def block_tokens(c: Context) -> float:
 
 def computed_prompt(c: Context) -> float | None:
     """Mean prompt tokens that a request must compute and hold beyond what the prefix cache gives (tokens)."""
-    h = c.hist(PROMPT)
+    h = c.totals(PROMPT)
     if h is None or h.mean is None:
         return None
     return h.mean * (1.0 - (hit_ratio(c) or 0.0))
@@ -58,7 +64,7 @@ def hit_ratio(c: Context) -> float | None:
 
 def little_usage(c: Context) -> float | None:
     """KV usage by Little's law: completions/s x inference time x blocks a request holds on average, over all blocks."""
-    inference, generated, size = c.hist(INFERENCE), c.hist(GENERATED), block_tokens(c)
+    inference, generated, size = c.totals(INFERENCE), c.totals(GENERATED), block_tokens(c)
     blocks, prompt = _gauge(c, "llm_kv_blocks"), computed_prompt(c)
     if not inference or not inference.mean or not generated or generated.mean is None or not blocks or prompt is None:
         return None
@@ -87,15 +93,18 @@ def need_ratio(c: Context) -> Reading:
     """Share of the KV pool that one waiting request needs to start: blocks of a large prompt (95th percentile, lower
     edge, or the mean where that is more), the cached part left out.
     """
-    h, blocks = c.hist(PROMPT), _gauge(c, "llm_kv_blocks")
+    h, blocks = c.totals(PROMPT), _gauge(c, "llm_kv_blocks")
     ranks = max(1, len(c.live.tracks("llm_kv_blocks")))
-    if not blocks or h is None:
-        return missing(c, PROMPT if blocks else "llm_kv_blocks")
+    pools = [t.values[-1] for t in c.live.tracks(CAPACITY)] if c.cannot("llm_kv_blocks") else []
+    if not (blocks or any(pools)) or h is None:
+        return missing(c, PROMPT if blocks or any(pools) else "llm_kv_blocks")
     if h.mean is None:
         return no_traffic("finished requests whose length is known")
-    large = h.bucket(0.95)
+    large = h.bucket(0.95) if h.edges else None
     uncached = 1.0 - (hit_ratio(c) or 0.0)
     tokens = max(h.mean, large[0] if large else 0.0) * uncached
+    if not blocks:  # a pool that is told in tokens
+        return number(min(1.0, tokens / max(pools)), Standing.ESTIMATE)
     return number(min(1.0, math.ceil(tokens / block_tokens(c)) / (blocks / ranks)), Standing.ESTIMATE)
 
 
@@ -118,7 +127,7 @@ def free_low_ratio(c: Context) -> Reading:
 
 def mean_context_tokens(c: Context) -> Reading:
     """Mean tokens that a request holds while it runs (estimate): prompt + half of what it generates."""
-    prompt, generated = c.hist(PROMPT), c.hist(GENERATED)
+    prompt, generated = c.totals(PROMPT), c.totals(GENERATED)
     if prompt is None or generated is None:
         return missing(c, PROMPT if prompt is None else GENERATED)
     if prompt.mean is None or generated.mean is None:
@@ -165,7 +174,10 @@ def seats_full(c: Context) -> Reading:
 
 def _seats(c: Context, context: Reading) -> Reading:
     """Whole contexts in whole blocks: a cap must not promise a seat that is only nearly there."""
-    capacity = _gauge(c, CAPACITY)
+    pools = c.live.tracks(CAPACITY)
+    # beside decode workers, a prefill worker's pool holds no context to its end
+    ends = [t for t in pools if server_of(t.label("rank"), c.servers) not in c.prefilling] or pools
+    capacity = sum(t.values[-1] for t in ends)
     if not capacity:
         return missing(c, CAPACITY)
     if context.value is None:
@@ -179,9 +191,15 @@ def _seats(c: Context, context: Reading) -> Reading:
 def spare_seats(c: Context) -> Reading:
     """Seats that the KV pool has beyond the most requests seen running, when large requests are at their longest.
 
-    0 or less: another seat would be taken out of the pool by preemption later, whatever is free now.
+    0 or less: another seat would be taken out of the pool by preemption later, whatever is free now. Where an engine shows
+    how many tokens there are and not how they spread, a large request is taken for two mean ones.
     """
     fit = seats_full(c)
+    made = c.totals(GENERATED)
+    if fit.gap is not None and fit.gap.kind is GapKind.UNSUPPORTED and made is not None and made.mean is not None:
+        context = mean_context_tokens(c)
+        whole = (context.value or 0.0) + made.mean / 2
+        fit = _seats(c, context if context.value is None else number(MEANS * whole, Standing.ESTIMATE))
     if fit.value is None or c.running is None:
         return fit if fit.value is None else missing(c, "llm_requests_running")
     return number(fit.value - max(c.running.values), Standing.ESTIMATE)
@@ -193,6 +211,8 @@ def fill_ratio(c: Context) -> Reading:
     ranks, context = c.live.tracks(USAGE), mean_context_tokens(c)
     if not any(pools.values()) or not ranks or c.running is None:
         return missing(c, USAGE if any(pools.values()) else CAPACITY)
+    if c.cannot("llm_kv_block_tokens"):
+        return missing(c, "llm_kv_block_tokens")  # what it calls held may be reserved for what may come (TGI)
     if context.value is None:
         return context
     held: dict[float, float] = {}
@@ -210,7 +230,7 @@ def prefix_turnover_seconds(c: Context) -> Reading:
     """Time in which computed prompt tokens fill the whole KV pool once: how long an unused prefix can survive
     (estimate).
     """
-    capacity, h = _gauge(c, CAPACITY), c.hist(PROMPT)
+    capacity, h = _gauge(c, CAPACITY), c.totals(PROMPT)
     if not capacity:
         return missing(c, CAPACITY)
     prompt = computed_prompt(c)

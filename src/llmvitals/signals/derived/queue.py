@@ -7,6 +7,7 @@ the live gauges and the balance of arrivals against first tokens.
 from __future__ import annotations
 
 import math
+from statistics import fmean, variance
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
@@ -18,6 +19,14 @@ FINISHED = "llm_requests_finished_total"
 WAITING = "llm_requests_waiting"
 RUNNING = "llm_requests_running"
 REASON = "llm_requests_waiting_by_reason"
+TTFT = "llm_request_ttft_seconds"
+
+GUESSED = "ended requests are guessed from the steps of the token counter"
+
+GENERATED = "llm_generation_tokens_total"
+
+LEAST_STEPS = 8
+"""Intervals between pages from which the size of a step in the token counter is judged."""
 
 RECENT_SECONDS = 30.0
 """How far back first tokens are counted for the rate at which a queue is served now."""
@@ -46,7 +55,7 @@ def _again(c: Context) -> tuple[float, ...] | Reading:
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     ever = c.counter("llm_preemptions_total")
     if clock is None or running is None or waiting is None or done is None:
-        return missing(c, c.lost(RUNNING, WAITING, FINISHED) or RUNNING)
+        return missing(c, _unseen(c))
     if ever is None:
         return missing(c, "llm_preemptions_total")
     kv = c.gauge("llm_kv_usage_ratio", peak=True)
@@ -68,7 +77,7 @@ def queue_age_seconds(c: Context) -> Reading:
     """
     clock, running, waiting, done = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     if clock is None or running is None or waiting is None or done is None or not clock.times:
-        return missing(c, c.lost(WAITING, RUNNING, FINISHED) or WAITING)
+        return missing(c, _unseen(c))
     if waiting.last <= 0:
         return number(0.0, Standing.LOWER)
     if c.aborts is None and c.growth("llm_requests_finished_total", reason="abort"):
@@ -120,15 +129,46 @@ def first_token_rate(c: Context) -> float:
     return 0.0
 
 
+def released_rate(c: Context) -> float | None:
+    """Requests per second that end, guessed from a token counter that moves when they do and nothing else (llama.cpp).
+
+    The tokens that come between two pages are a sum over the requests that ended: their variance over their mean is the
+    size of a request if these end by chance (compound Poisson), and tokens per second over it the rate. Requests that end
+    one after the other spread less than by chance, which makes the rate come out too high, and no wait too long.
+    """
+    made = c.counter(GENERATED) if c.cannot(FINISHED) else None
+    grown = steps(made) if made is not None else ()
+    if made is None or len(grown) < LEAST_STEPS or sum(grown) <= 0:
+        return None
+    size = variance(grown) / fmean(grown)
+    return sum(grown) / size / (made.times[-1] - made.times[0]) if size > 0 else None
+
+
+def _unseen(c: Context) -> str:
+    """The first of the families that a queue is reckoned from and that the page does not show."""
+    families = (RUNNING, WAITING, FINISHED, TTFT)
+    have = c.good.names()
+    absent = (f for f in families if f not in have and f"{f}_count" not in have)
+    return c.lost(*families) or next(absent, TTFT)
+
+
 def wait_ahead_seconds(c: Context) -> Reading:
-    """How long a request that arrives now will wait: (waiting - preempted waiting) / first-token rate (seconds)."""
+    """How long a request that arrives now will wait: (waiting - preempted waiting) / first-token rate (seconds).
+
+    Where no first token is counted, requests that have begun stand in; where none is counted at all, those that the steps
+    of the token counter speak of.
+    """
     waiting = c.waiting
     again = preempted_waiting(c)
     if waiting is None:
         return missing(c, WAITING)
     if waiting.last <= 0:
         return number(0.0, Standing.ESTIMATE)
-    rate = first_token_rate(c)
+    rate, guessed = first_token_rate(c), released_rate(c)
+    if c.clock is None and c.cannot(TTFT):
+        if guessed is None:
+            return missing(c, FINISHED if c.cannot(FINISHED) else TTFT)
+        return number(waiting.last / guessed, Standing.ESTIMATE, GUESSED)
     if rate <= 0:
         return absent(GapKind.STALE, f"{waiting.last:.0f} wait and no first token came", WAITING)
     return number(max(0.0, waiting.last - (again.value or 0.0)) / rate, Standing.ESTIMATE)
@@ -136,7 +176,7 @@ def wait_ahead_seconds(c: Context) -> Reading:
 
 def waiting_tokens(c: Context) -> Reading:
     """Prompt tokens in the queue (estimate): waiting x mean prompt length of the requests that finished."""
-    h = c.hist("llm_request_prompt_tokens")
+    h = c.totals("llm_request_prompt_tokens")
     if c.waiting is None:
         return missing(c, WAITING)
     if c.waiting.last <= 0:
@@ -220,14 +260,14 @@ def _about_to_run(c: Context, top: float) -> float:
     """
     if not any(track.values[-1] > 0 for track in c.live.tracks("llm_target_report_age_seconds")):
         return 0.0
-    answer = c.hist("llm_request_generation_tokens")
+    answer = c.totals("llm_request_generation_tokens")
     return float(math.ceil(2.0 * top / answer.mean)) if answer and answer.mean else 1.0
 
 
 def turnover_ratio(c: Context) -> Reading:
     """How many times the running batch was replaced: finished / most running."""
-    if c.running is None or c.lost(FINISHED):
-        return missing(c, c.lost(FINISHED) or RUNNING)
+    if c.running is None or c.lost(FINISHED) or c.cannot(FINISHED):
+        return missing(c, c.lost(FINISHED) or (RUNNING if c.running is None else FINISHED))
     top = max(c.running.values)
     return number(c.finished / top) if top > 0 else no_traffic("running request")
 
@@ -244,15 +284,23 @@ def waiting_growth_sigmas(c: Context) -> Reading:
     """Growth of the queue over the window in units of the spread of a balanced queue, sqrt(arrivals)."""
     if c.waiting is None or c.lost(FINISHED):
         return missing(c, c.lost(FINISHED) or WAITING)
+    rate = released_rate(c) if c.cannot(FINISHED) else 0.0
+    if rate is None:
+        return missing(c, FINISHED)
     grown = c.waiting.values[-1] - c.waiting.values[0]
-    arrivals = max(1.0, c.finished + grown + (c.aborted or 0.0))
-    return number(grown / math.sqrt(arrivals))
+    arrivals = max(1.0, c.finished + rate * c.good.seconds + grown + (c.aborted or 0.0))
+    return number(grown / math.sqrt(arrivals), Standing.ESTIMATE if rate else Standing.EXACT, GUESSED if rate else "")
 
 
 def arrival_rate(c: Context) -> Reading:
     """Requests per second that reached the engine: finished + aborted + growth of those inside, over the window."""
-    if c.running is None or c.waiting is None or c.aborted is None or c.lost(FINISHED):
-        return missing(c, c.lost(FINISHED, RUNNING, WAITING, "llm_request_n_param") or "llm_http_requests_total")
+    if c.running is None or c.waiting is None or c.aborted is None or c.lost(FINISHED) or c.cannot(FINISHED):
+        return missing(
+            c,
+            FINISHED
+            if c.cannot(FINISHED)
+            else c.lost(FINISHED, RUNNING, WAITING, "llm_request_n_param") or "llm_http_requests_total",
+        )
     if c.good.seconds <= 0:
         return absent(GapKind.TOO_SHORT, "one page only")
     inside = (c.running.last + c.waiting.last) - (c.running.values[0] + c.waiting.values[0])
@@ -274,6 +322,6 @@ def preemption_spread_ratio(c: Context) -> Reading:
 
 def preemptions_per_completion(c: Context) -> Reading:
     """Preemptions per finished request."""
-    if c.preemptions is None or c.lost(FINISHED):
-        return missing(c, c.lost(FINISHED) or "llm_preemptions_total")
+    if c.preemptions is None or c.lost(FINISHED) or c.cannot(FINISHED):
+        return missing(c, c.lost(FINISHED) or ("llm_preemptions_total" if c.preemptions is None else FINISHED))
     return number(c.preemptions / max(1.0, c.finished))

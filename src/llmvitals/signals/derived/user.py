@@ -7,17 +7,24 @@ threshold.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
-from llmvitals.signals.measure import binomial_tail
+from llmvitals.signals.derived.queue import first_token_rate, released_rate
+from llmvitals.signals.measure import Hist, binomial_tail
 from llmvitals.signals.reading import Reading, Standing
 
 TTFT = "llm_request_ttft_seconds"
 TPOT = "llm_request_tpot_seconds"
 ITL = "llm_request_inter_token_seconds"
+QUEUE = "llm_request_queue_seconds"
+INFERENCE = "llm_request_inference_seconds"
+GENERATED = "llm_request_generation_tokens"
 
+BY_QUEUE = "from queue times, which are the part of it that the page shows"
+BY_WAITS = "from requests that wait and how fast they are served: the page times no first token"
 
 STALL_SHARE = 0.5
 """A page that took this share of the TTFT threshold to come: the API process was stalled, and so were its clients."""
@@ -50,9 +57,14 @@ def overdue_count(c: Context) -> float:
     return max(0.0, min(arrived - clock.values[-1] - gone - base, waiting.values[-1]))
 
 
+def _queue_times(c: Context) -> Hist | None:
+    """Queue times of an engine that times no first token (TGI): who waited longer than the threshold was late for sure."""
+    return c.hist(QUEUE) if c.cannot(TTFT) else None
+
+
 def ttft_breaches(c: Context) -> tuple[float, float] | None:
-    """(definite TTFT breaches incl. overdue requests, requests counted); None without the histogram."""
-    h = c.hist(TTFT)
+    """(definite TTFT breaches incl. overdue requests, requests counted); None without a histogram."""
+    h = c.hist(TTFT) or _queue_times(c)
     if h is None:
         return None
     late = overdue_count(c)
@@ -92,25 +104,66 @@ def tpot_breach_ratio(c: Context) -> Reading:
 
 
 def ttft_harm_p(c: Context) -> Reading:
-    """Chance of so many definite TTFT breaches if the objective were just met (binomial tail). Small = users are hurt."""
-    return _harm(ttft_breaches(c), c, TTFT)
+    """Chance of so many definite TTFT breaches if the objective were just met (binomial tail). Small = users are hurt.
+
+    Engines that time no first token: queue times stand in, which are part of it; without those the wait that lies ahead,
+    which speaks only when it is too long on most pages, or when hardly anybody waits.
+    """
+    found = _harm(ttft_breaches(c), c, TTFT)
+    if found.gap is not None and c.cannot(TTFT) and _queue_times(c) is None:
+        return _harm_by_waits(c)
+    return replace(found, standing=Standing.UPPER, note=BY_QUEUE) if _queue_times(c) is not None else found
+
+
+def _harm_by_waits(c: Context) -> Reading:
+    waiting = c.waiting
+    if waiting is None or not waiting.values:
+        return missing(c, TTFT)
+    counted = first_token_rate(c)
+    rate = counted or released_rate(c) or 0.0
+    if rate > 0.0:
+        late = sum(v / rate > c.settings.slo.ttft_seconds for v in waiting.values) / len(waiting.values)
+        if late > 0.5:
+            return number(0.0, Standing.ESTIMATE, BY_WAITS)
+    share = sum(v > 0 for v in waiting.values) / len(waiting.values)
+    if counted > 0.0 or share < c.settings.thresholds.waiting_share:  # a guessed rate comes out high: it clears nobody
+        return number(1.0, Standing.ESTIMATE, BY_WAITS)
+    return missing(c, TTFT)
 
 
 def tpot_harm_p(c: Context) -> Reading:
     """Chance of so many definite TPOT breaches if the objective were just met (binomial tail). Small = users are
     hurt.
 
-    Engines that have no per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow.
+    Engines that have no per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow. Those
+    that show no gaps either: means over all tokens, which speak only when the mean itself breaks the promise.
     """
     if c.hist(TPOT) is not None or c.lost(TPOT):
         return _harm(tpot_breaches(c), c, TPOT)
     h = c.hist(ITL)
     if h is None:
-        return missing(c, c.lost(ITL) or TPOT)
+        lost = c.lost(ITL)
+        return missing(c, lost) if lost else _harm_by_means(c)
     if h.total <= 0:
         return no_traffic("tokens")
     slow = (h.total - h.at_most(c.settings.slo.tpot_seconds)[1]) / h.total
     return number(0.0 if slow > 0.5 else 1.0, Standing.ESTIMATE, "from gaps between tokens, not per request")
+
+
+def _harm_by_means(c: Context) -> Reading:
+    """Mean gap; or, where prefill and decode are timed as one, what of their mean the latest acceptable first token leaves."""
+    slo, gaps, made = c.settings.slo, c.totals(ITL), c.totals(GENERATED)
+    inside = c.totals(INFERENCE)
+    if gaps is not None:
+        spent, tokens = gaps.sum, gaps.total
+    elif inside is not None and made is not None:
+        spent, tokens = inside.sum - inside.total * slo.ttft_seconds, made.sum
+    else:
+        return missing(c, TPOT)
+    if tokens <= 0.0:
+        return no_traffic("tokens")
+    slow = spent / tokens > slo.tpot_seconds
+    return number(0.0 if slow else 1.0, Standing.ESTIMATE, "from the mean over all tokens, not per request")
 
 
 def harm_p(c: Context) -> Reading:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number, spread
 from llmvitals.signals.derived.kv import computed_prompt
 from llmvitals.signals.derived.user import STALL_SHARE
-from llmvitals.signals.measure import growth, hist, percentile
+from llmvitals.signals.measure import growth, percentile, totals, track_growth
 from llmvitals.signals.reading import Reading, Standing
 
 PROMPT = "llm_request_prompt_tokens"
@@ -21,7 +22,7 @@ ASKED = "llm_request_max_tokens_param"
 
 def prompt_share_ratio(c: Context) -> Reading:
     """Share of prompt tokens among the computed tokens of finished requests: how much of the work is prefill."""
-    prompt, generated, computed = c.hist(PROMPT), c.hist(GENERATED), computed_prompt(c)
+    prompt, generated, computed = c.totals(PROMPT), c.totals(GENERATED), computed_prompt(c)
     if prompt is None or generated is None:
         return missing(c, PROMPT if prompt is None else GENERATED)
     if computed is None:
@@ -69,7 +70,12 @@ def itl_median_high_seconds(c: Context) -> Reading:
 
 
 def itl_p99_low_seconds(c: Context) -> Reading:
-    """The 99th percentile of gaps between tokens is at least this (lower edge of its bucket, seconds)."""
+    """The 99th percentile of gaps between tokens is at least this (lower edge of its bucket, seconds).
+
+    Engines that show no gaps: that of the time per token of requests, an estimate.
+    """
+    if c.cannot(ITL) and c.hist(TPOT) is not None:
+        return replace(_edge(c, TPOT, 0.99), standing=Standing.ESTIMATE, note="from requests, not from single gaps")
     return _edge(c, ITL, 0.99)
 
 
@@ -93,7 +99,7 @@ def token_mean_seconds(c: Context) -> Reading:
     which long answers count for more).
     """
     for family, standing in ((TPOT, Standing.EXACT), (ITL, Standing.ESTIMATE)):
-        h = c.hist(family)
+        h = c.totals(family)
         if h is not None:
             return number(h.sum / h.total, standing) if h.total else no_traffic("output token")
     return missing(c, c.lost(TPOT, ITL) or TPOT)
@@ -185,7 +191,7 @@ def wasted_decode_ratio(c: Context) -> Reading:
     if c.given_up is not None:
         why = "the engine counts requests that were given up while they ran as finished, with their tokens"
         return absent(GapKind.UNSUPPORTED, why, GENERATED)
-    h, made = c.hist(GENERATED), c.growth("llm_generation_tokens_total")
+    h, made = c.totals(GENERATED), c.growth("llm_generation_tokens_total")
     if h is None or made is None:
         return missing(c, GENERATED if h is None else "llm_generation_tokens_total")
     return number(max(0.0, 1.0 - h.sum / made), Standing.UPPER) if made > 0 else no_traffic("tokens")
@@ -196,7 +202,7 @@ def frontend_residual_seconds(c: Context) -> Reading:
 
     The API process, its tokenizer and the hand-over; it holds stalls that the gauges miss.
     """
-    parts = [c.hist(f"llm_request_{name}_seconds") for name in ("e2e", "queue", "inference")]
+    parts = [c.totals(f"llm_request_{name}_seconds") for name in ("e2e", "queue", "inference")]
     for found, name in zip(parts, ("e2e", "queue", "inference"), strict=True):
         if found is None:
             return missing(c, f"llm_request_{name}_seconds")
@@ -211,7 +217,7 @@ def frontend_residual_late_seconds(c: Context) -> Reading:
     late = c.good.slice(c.good.end - c.good.seconds / 3, c.good.end)
     parts = []
     for name in ("e2e", "queue", "inference"):
-        found = hist(late, f"llm_request_{name}_seconds")
+        found = totals(late, f"llm_request_{name}_seconds")
         if found is None:
             return missing(c, f"llm_request_{name}_seconds")
         parts.append(found)
@@ -223,7 +229,7 @@ def frontend_residual_late_seconds(c: Context) -> Reading:
 
 def residual_share_ratio(c: Context) -> Reading:
     """The front-end residual over the mean time to first token: which part of the wait the engine never saw."""
-    residual, ttft = frontend_residual_seconds(c), c.hist("llm_request_ttft_seconds")
+    residual, ttft = frontend_residual_seconds(c), c.totals("llm_request_ttft_seconds")
     if residual.value is None:
         return residual
     if ttft is None:
@@ -255,10 +261,14 @@ def stalled_front_ratio(c: Context) -> Reading:
 
 
 def api_cpu_cores(c: Context) -> Reading:
-    """CPU of the API process in cores, over the window."""
-    used = growth(c.live, "llm_process_cpu_seconds_total")
-    if used is None:
+    """CPU of the API process in cores, over the window; of a service's servers, the busiest one's."""
+    tracks = c.live.tracks("llm_process_cpu_seconds_total")
+    if not tracks:
         return missing(c, "llm_process_cpu_seconds_total")
+    if c.servers:
+        used = max(track_growth(track, born_after=None) for track in tracks)
+    else:
+        used = growth(c.live, "llm_process_cpu_seconds_total") or 0.0
     return number(used / c.live.seconds) if c.live.seconds > 0 else absent(GapKind.TOO_SHORT, "one page only")
 
 
