@@ -85,11 +85,7 @@ _SHEET = """
 .stMarkdown h2 { font-size:18px; padding:8px 0 2px; } .stMarkdown h3 { font-size:16px; }
 @media (max-width:640px) {
  .lv-ev { min-height:0; }
- /* What is being refreshed keeps its full colour: a page that fades every few seconds cannot be read. */
-.stApp [data-stale="true"] { opacity:1 !important; transition:none !important; }
-.stApp [data-testid="stExpander"] summary { color:inherit !important; }
-.stApp [data-testid="stExpander"] :is(summary, summary *) { opacity:1 !important; transition:none !important; }
-.stMainBlockContainer { padding:4.2rem 12px 3rem; }
+ .stMainBlockContainer { padding:4.2rem 12px 3rem; }
  .lv-verdict, .lv-action { padding:12px 14px; } .lv-verdict h1 { font-size:23px; } .lv-verdict p { font-size:16px; }
  .lv-check { grid-template-columns:1fr auto; } .lv-check .n { grid-row:1; font-weight:600; }
  .lv-check .lv-tag { grid-row:1; grid-column:2; } .lv-check .r { grid-column:1/-1; }

@@ -9,5 +9,11 @@ import streamlit as st
 # A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
 ICON = Path(__file__).with_name("icon.svg")
 
-st.set_page_config(page_title="llmvitals triage", page_icon=str(ICON), layout="wide")
-st.navigation([st.Page("triage_page.py", title="Triage")]).run()
+page = st.navigation(
+    [
+        st.Page("triage_page.py", title="Triage", default=True),
+        st.Page("matrix_page.py", title="What each source can say", url_path="sources"),
+    ]
+)
+st.set_page_config(page_title=f"{page.title} - llmvitals", page_icon=str(ICON), layout="wide")
+page.run()
