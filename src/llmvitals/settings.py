@@ -67,6 +67,9 @@ class Thresholds(Struct, frozen=True):
 ROLES = ("both", "prefill", "decode")
 """What an engine may do for a request: all of it, the prompt alone, or the tokens alone."""
 
+LEAST_PROBE_SECONDS = 5.0
+"""Probes closer than this would be a load of their own."""
+
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 _OWN = frozenset({*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}).union(
     *(family.labels for family in FAMILIES)
@@ -87,12 +90,17 @@ class Target(Struct, frozen=True):
     labels: dict[str, str] = {}
     role: str = ""
     gateway: str = ""
+    probe_seconds: AtLeast0 = 0.0  # a small request of our own this often; 0 sends none
+    probe_model: str = ""  # whom it asks; '' asks the only model that the page names
+    probe_url: str = ""  # where the API begins, when that is not where the page is
 
     def __post_init__(self) -> None:
         """Refuse a role that is none, and labels that would break the page or stand for something else on it."""
         if self.role and self.role not in ROLES:
             near = difflib.get_close_matches(self.role, ROLES, n=1, cutoff=0.0)[0]
             raise ValueError(f"there is no role '{self.role}', perhaps '{near}'")
+        if 0 < self.probe_seconds < LEAST_PROBE_SECONDS:
+            raise ValueError(f"probe_seconds is 0 (none) or at least {LEAST_PROBE_SECONDS:g}")
         for name in self.labels:
             if not _LABEL.fullmatch(name):
                 raise ValueError(f"'{name}' is no label name")

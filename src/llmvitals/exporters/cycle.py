@@ -169,6 +169,8 @@ class Engine:
     def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds
         began = time.monotonic()
+        for watch in self._watches.values():
+            watch.probe()
         engines = {
             name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()
         }

@@ -16,6 +16,7 @@ from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
+from llmvitals.telemetry.probe import Prober
 
 UP = "llm_target_up"
 
@@ -39,6 +40,18 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(own.max_page_bytes, own.max_samples, own.max_labels, own.max_label_length)
 
 
+def _prober(target: Target) -> Prober | None:
+    if target.probe_seconds <= 0:
+        return None
+    return Prober(
+        target.url,
+        seconds=target.probe_seconds,
+        kind=target.kind,
+        api=target.probe_url,
+        model=target.probe_model,
+    )
+
+
 def _history() -> deque[Snapshot]:
     return deque(maxlen=MAX_SNAPSHOTS)
 
@@ -54,6 +67,7 @@ class Watch:
     flight: Flight = field(default_factory=Flight)
     history: deque[Snapshot] = field(default_factory=_history)
     up: bool | None = None
+    prober: Prober | None = None
 
     @classmethod
     def over(cls, target: Target, settings: Settings) -> Watch:
@@ -65,7 +79,17 @@ class Watch:
             name,
             Ingest(instance=name, kind=target.kind, labels=target.labels, limits=limits),
             Ingest(instance=name, kind="dcgm", labels=target.labels, limits=limits),
+            prober=_prober(target),
         )
+
+    def probe(self) -> None:
+        """Begin a probe where the settings ask for one and one is due. Never waits, never raises."""
+        if self.prober is None or not self.history:
+            return
+        try:
+            self.prober.tick(self.history[-1])
+        except Exception as error:  # a probe never takes the page down
+            log("probe-failed", level=logging.WARNING, instance=self.name, error=repr(error))
 
     def record(self, page: RawPage, gpu: RawPage | None) -> Iterator[Collected]:
         """Add one page, and the GPU page read beside it, to the history."""
@@ -77,6 +101,9 @@ class Watch:
             snapshot, ok = self._joined(snapshot, gpu)
             yield Collected(self.name, "gpu", ok, (gpu.took or 0.0) + time.perf_counter() - start)
         snapshot = with_role(snapshot, self.target.role)
+        if self.prober is not None and (last := self.prober.last) is not None:
+            snapshot = self.prober.joined(snapshot, {**self.target.labels, "instance": self.name})
+            yield Collected(self.name, "probe", last.outcome == "ok", last.e2e or 0.0)
         while self.history and self.history[-1].t > snapshot.t:
             self.history.pop()  # the clock was set back: what came before this page does not lie behind it
         self.history.append(snapshot)

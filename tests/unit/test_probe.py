@@ -1,0 +1,381 @@
+"""Probes: what is sent, what an answer becomes, how it ends when it does not end well, and that none goes out unasked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, repeat
+from pathlib import Path
+
+import pytest
+
+from llmvitals.errors import SettingsError
+from llmvitals.exporters.cycle import Engine, replay
+from llmvitals.schema import family_of
+from llmvitals.series import Snapshot, series
+from llmvitals.settings import Settings, Target, decode
+from llmvitals.telemetry.ingest import RawPage
+from llmvitals.telemetry.probe import EDGES, TOKENS, Asked, Prober, Tally, ask
+from llmvitals.telemetry.probe.ask import timed
+from llmvitals.telemetry.probe.dialects import CHAT, DIALECTS, Dialect
+from llmvitals.telemetry.probe.prober import TIMEOUT_SECONDS, base_of
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from answers import Answer, Answers
+
+OLLAMA = DIALECTS["ollama"]
+
+
+def event(said: Mapping[str, object]) -> bytes:
+    return b"data: " + json.dumps(said).encode() + b"\n\n"
+
+
+def delta(text: str) -> bytes:
+    return event({"choices": [{"index": 0, "delta": {"content": text}}]})
+
+
+USAGE = event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5}})
+DONE = b"data: [DONE]\n\n"
+HEAD = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+
+
+def line(**said: object) -> bytes:
+    return json.dumps(said).encode() + b"\n"
+
+
+LAST = line(
+    model="m", response="", done=True, total_duration=900_000_000, load_duration=1_000_000, prompt_eval_count=9,
+    prompt_eval_duration=80_000_000, eval_count=16, eval_duration=480_000_000,
+)  # fmt: skip
+
+
+def stream(dialect: Dialect, *pieces: tuple[float, bytes], until: float = 1000.0, began: float = 100.0) -> Asked:
+    """What a stream becomes whose pieces come at these moments."""
+    times = iter([t for t, _ in pieces] + [until - 1])
+    chunks = chain((body for _, body in pieces), repeat(b""))
+    return timed(lambda: next(chunks), dialect, began=began, until=until, clock=lambda: next(times))
+
+
+# -- one answer ------------------------------------------------------------------------------------------------------
+def test_times_of_a_chat_are_taken_from_outside() -> None:
+    found = stream(
+        CHAT, (100.1, HEAD), (100.5, delta("one")), (100.6, delta(" two")), (100.9, delta(" three") + USAGE + DONE)
+    )
+    assert found.outcome == "ok"
+    assert found.ttft == pytest.approx(0.5), "an event that names the role alone is no token"
+    assert found.tpot == pytest.approx(0.1), "0.4 s after the first for the other four tokens, however they came"
+    assert found.e2e == pytest.approx(0.9)
+
+
+def test_an_event_cut_in_two_is_one_event() -> None:
+    whole = delta("one")
+    found = stream(CHAT, (100.2, whole[:20]), (100.4, whole[20:]), (100.5, DONE))
+    assert (found.outcome, found.ttft) == ("ok", pytest.approx(0.4))
+
+
+def test_without_a_count_of_tokens_there_is_no_time_per_token() -> None:
+    found = stream(CHAT, (100.5, delta("one")), (101.0, delta("two") + DONE))
+    assert (found.outcome, found.tpot) == ("ok", None), "an event may hold several tokens"
+
+
+def test_text_that_is_thought_is_a_token_too() -> None:
+    thought = event({"choices": [{"delta": {"reasoning_content": "hm"}}]})
+    assert stream(CHAT, (100.3, thought), (100.4, DONE)).ttft == pytest.approx(0.3)
+
+
+def test_ollama_s_nanoseconds_become_seconds_per_token() -> None:
+    found = stream(OLLAMA, (100.25, line(response="one", done=False)), (100.9, LAST))
+    assert found.ttft == pytest.approx(0.25)
+    assert found.tpot == pytest.approx(0.03), "480 ms for 16 tokens"
+    assert found.e2e == pytest.approx(0.9)
+
+
+def test_ollama_leaves_counts_of_zero_out() -> None:
+    found = stream(
+        OLLAMA, (100.2, line(response="a", done=False)), (100.3, line(response="", done=True, eval_duration=5))
+    )
+    assert (found.outcome, found.tpot) == ("ok", None)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pieces", "outcome"),
+    [
+        (CHAT, [(100.1, delta("one"))], "cut"),
+        (CHAT, [(100.1, DONE)], "empty"),
+        (CHAT, [(100.1, event({"error": {"message": "no"}}))], "error"),
+        (OLLAMA, [(100.1, line(error="model not found"))], "error"),
+        (CHAT, [(100.1, b": ping\n\n"), (100.2, b"data: {oops\n\n"), (100.3, DONE)], "empty"),
+        (CHAT, [(100.1, delta("one")), (1001.0, DONE)], "timeout"),
+        (CHAT, [(100.1, b"x" * (1 << 20) + b"y")], "error"),
+        (
+            CHAT,
+            [(100.1, b'data: [1,2]\n\ndata: {"choices":[7,null,{"delta":3}],"usage":[1]}\n\n'), (100.2, DONE)],
+            "empty",
+        ),
+    ],
+)
+def test_what_does_not_end_well_has_an_outcome_and_no_time(
+    dialect: Dialect, pieces: list[tuple[float, bytes]], outcome: str
+) -> None:
+    assert stream(dialect, *pieces) == Asked(outcome)
+
+
+# -- over HTTP -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("dialect", "body"), [(CHAT, HEAD + delta("one") + USAGE + DONE), (OLLAMA, line(response="one", done=False) + LAST)]
+)
+def test_a_probe_is_small_and_streams(dialect: Dialect, body: bytes) -> None:
+    with Answers({dialect.path: Answer(body)}) as server:
+        found = ask(server.url, dialect, "m", timeout_s=5)
+        (sent,) = server.asked
+    assert found.outcome == "ok"
+    assert 0 <= (found.ttft or -1) <= (found.e2e or -1) < 5
+    said = json.loads(sent.body)
+    assert (said["model"], said["stream"]) == ("m", True)
+    assert said.get("max_tokens", said.get("options", {}).get("num_predict")) == TOKENS <= 16
+    assert len(sent.body) < 400
+
+
+def test_without_a_model_the_server_chooses() -> None:
+    with Answers({CHAT.path: Answer(delta("one") + DONE)}) as server:
+        ask(server.url, CHAT, "", timeout_s=5)
+        assert "model" not in json.loads(server.asked[0].body)
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 503])
+def test_a_refusal_is_told_by_its_status(status: int) -> None:
+    with Answers({CHAT.path: Answer(b"no", status)}) as server:
+        assert ask(server.url, CHAT, "m", timeout_s=5) == Asked(str(status))
+
+
+def test_nobody_there_is_an_outcome() -> None:
+    with Answers({}) as server:
+        gone = server.url
+    assert ask(gone, CHAT, "m", timeout_s=5).outcome == "unreachable"
+
+
+def test_credentials_of_the_url_are_sent() -> None:
+    with Answers({CHAT.path: Answer(delta("one") + DONE)}) as server:
+        ask(server.url.replace("http://", "http://me:secret@"), CHAT, "m", timeout_s=5)
+        assert server.asked[0].headers["authorization"].startswith("Basic ")
+
+
+# -- counting --------------------------------------------------------------------------------------------------------
+def test_probes_add_up_in_fixed_buckets() -> None:
+    tally = Tally()
+    for asked in (Asked("ok", 0.2, 0.03, 0.9), Asked("ok", 0.21, None, 70.0), Asked("503")):
+        tally.add(asked)
+    found = {(s.name, s.label("le") or s.label("outcome")): v for s, v in tally.samples({"instance": "i"}).items()}
+    assert found["llm_probe_requests_total", "ok"] == 2.0
+    assert found["llm_probe_requests_total", "503"] == 1.0
+    assert found["llm_probe_ttft_seconds_bucket", "0.2"] == 1.0, "an edge holds what equals it"
+    assert found["llm_probe_ttft_seconds_bucket", "0.5"] == 2.0
+    assert found["llm_probe_ttft_seconds_sum", ""] == pytest.approx(0.41)
+    assert found["llm_probe_tpot_seconds_count", ""] == 1.0
+    assert found["llm_probe_e2e_seconds_bucket", "60"] == 1.0
+    assert found["llm_probe_e2e_seconds_bucket", "+Inf"] == 2.0
+
+
+def test_every_sample_is_in_the_schema_and_thresholds_are_edges() -> None:
+    assert all(family_of(s.name) for s in Tally().samples({}))
+    assert all(list(edges) == sorted(set(edges)) for edges in EDGES.values())
+    assert {0.2, 0.5, 1.0, 2.0, 5.0} <= set(EDGES["llm_probe_ttft_seconds"])
+    assert {0.02, 0.05, 0.1} <= set(EDGES["llm_probe_tpot_seconds"])
+
+
+# -- when and whom ---------------------------------------------------------------------------------------------------
+WELL = Asked("ok", 0.1, 0.02, 0.4)
+
+
+class Bench:
+    """A prober whose time stands still and whose probes run when the test says so."""
+
+    def __init__(self, *, answer: Asked | Exception = WELL, **given: str) -> None:
+        self.now, self.sent, self.answer = 0.0, [], answer
+        self.running: list[Callable[[], None]] = []
+        self.hangs = False
+        self.prober = Prober(
+            "http://h:1", seconds=30, ask=self._ask, clock=lambda: self.now, start=self._start, **given
+        )
+
+    def _ask(self, base: str, dialect: Dialect, model: str, *, timeout_s: float) -> Asked:
+        self.sent.append((base, dialect.path, model))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def _start(self, run: Callable[[], None]) -> Callable[[], bool]:
+        self.running.append(run)
+        if not self.hangs:
+            with contextlib.suppress(RuntimeError):
+                run()
+        return lambda: self.hangs
+
+    def at(self, t: float, *models: str, kind: str = "vllm") -> Bench:
+        self.now = t
+        self.prober.tick(page(*models, kind=kind))
+        return self
+
+    def outcomes(self, model: str = "m") -> dict[str, float]:
+        joined = self.prober.joined(page(model), {"instance": "i"})
+        return {
+            s.label("outcome"): v
+            for s, v in joined.samples.items()
+            if s.name == "llm_probe_requests_total" and s.label("model") == model
+        }
+
+
+def page(*models: str, kind: str = "vllm") -> Snapshot:
+    samples = {series("llm_requests_running", instance="i", model=model): 1.0 for model in models}
+    if kind:
+        samples[series("llm_target_info", instance="i", engine=kind, version="1")] = 1.0
+    return Snapshot(1.0, samples)
+
+
+def test_one_probe_per_interval_and_never_two_at_once() -> None:
+    bench = Bench().at(0, "m").at(10, "m").at(29, "m").at(30, "m").at(31, "m")
+    assert bench.sent == [("http://h:1", "/v1/chat/completions", "m")] * 2
+    assert bench.outcomes() == {"ok": 2.0}
+
+
+def test_one_that_hangs_counts_once_as_a_timeout_and_no_other_begins() -> None:
+    bench = Bench()
+    bench.hangs = True
+    for t in (0, 30, TIMEOUT_SECONDS, TIMEOUT_SECONDS + 2, 200, 300):
+        bench.at(t, "m")
+    assert len(bench.running) == 1
+    assert bench.outcomes() == {"ok": 0.0, "timeout": 1.0}
+    bench.hangs = False
+    bench.running[0]()  # its answer comes after all
+    bench.at(301, "m").at(302, "m")
+    assert bench.outcomes() == {"ok": 1.0, "timeout": 1.0}, "the late answer is dropped, the next probe counts"
+
+
+def test_an_answer_that_was_there_in_time_counts_however_late_it_is_looked_at() -> None:
+    assert Bench().at(0, "m").at(500, "m").outcomes()["ok"] >= 1.0
+
+
+def test_a_probe_that_breaks_is_an_error() -> None:
+    assert Bench(answer=RuntimeError("odd")).at(0, "m").at(1, "m").outcomes() == {"ok": 0.0, "error": 1.0}
+
+
+def test_the_only_model_of_the_page_is_asked() -> None:
+    assert Bench().at(0, "m").sent[0][2] == "m"
+    assert Bench(model="alias").at(0, "m").sent[0][2] == "alias"
+    assert Bench(model="alias").at(0, "m").at(1, "m").outcomes() == {"ok": 1.0}, "under the page's own name"
+
+
+def test_of_several_models_none_is_guessed() -> None:
+    bench = Bench().at(0, "m", "n").at(1, "m", "n")
+    assert bench.sent == []
+    assert bench.outcomes("") == {"ok": 0.0, "no-model": 1.0}
+
+
+def test_a_page_without_models_leaves_it_to_the_server_but_no_model_of_ollama_s_is_loaded() -> None:
+    assert Bench().at(0, kind="llamacpp").sent == [("http://h:1", "/v1/chat/completions", "")]
+    assert Bench().at(0, kind="ollama").sent == []
+    assert Bench().at(0, "m", kind="ollama").sent == [("http://h:1", "/api/generate", "m")]
+
+
+def test_a_target_that_was_never_read_is_asked_only_by_name() -> None:
+    assert Bench().at(0, kind="").sent == []
+    assert Bench(model="m").at(0, kind="").sent != []
+    assert Bench(model="m", kind="ollama").at(0, kind="").sent[0][1] == "/api/generate"
+
+
+def test_samples_of_probes_do_not_make_a_second_model() -> None:
+    bench = Bench(model="alias").at(0, kind="")
+    bench.at(1, kind="")
+    bench.now = 40
+    bench.prober.tick(bench.prober.joined(page("m"), {"instance": "i"}))
+    bench.at(41, "m")
+    assert bench.outcomes("m") == {"ok": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "base"),
+    [
+        ("h:8000", "auto", "http://h:8000"),
+        ("http://h:8000/metrics", "vllm", "http://h:8000"),
+        ("http://h:11434", "ollama", "http://h:11434"),
+        ("https://h/engine-1/metrics", "auto", "https://h/engine-1"),
+        ("http://me:pw@h:1/api/ps", "ollama", "http://me:pw@h:1"),
+        ("http://h:4000/proxy", "auto", "http://h:4000/proxy"),
+    ],
+)
+def test_the_api_lies_where_the_page_lies_without_its_path(url: str, kind: str, base: str) -> None:
+    assert base_of(url, kind) == base
+
+
+# -- in the exporter -------------------------------------------------------------------------------------------------
+def exposed(t: float) -> RawPage:
+    return RawPage(t, 0.01, 200, b'vllm:num_requests_running{engine="0",model_name="m"} 1\n')
+
+
+def pages(moments: Iterator[float]) -> Callable[..., RawPage]:
+    return lambda url, *, timeout_s: exposed(next(moments))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every probe that the exporter sends ends at once, in its own thread's place."""
+    sent: list[str] = []
+
+    def stand_in(url: str, **given: object) -> Prober:
+        def answer(base: str, dialect: Dialect, model: str, *, timeout_s: float) -> Asked:
+            sent.append(base)
+            return Asked("ok", 0.3, 0.02, 0.9)
+
+        def start(run: Callable[[], None]) -> Callable[[], bool]:
+            run()
+            return lambda: False
+
+        return Prober(url, **{**given, "ask": answer, "start": start})  # type: ignore[arg-type]
+
+    monkeypatch.setattr("llmvitals.exporters.watch.Prober", stand_in)
+    return sent
+
+
+def settings(**given: object) -> Settings:
+    return Settings(targets=(Target(url="http://h:1", name="a", **given),))  # type: ignore[arg-type]
+
+
+def test_without_the_setting_none_is_sent(asked: list[str]) -> None:
+    engine = Engine(settings(), fetch=pages(iter([1.0, 2.0, 3.0])), clock=lambda: 3.0)
+    text = [engine.step().page for _ in range(3)][-1]
+    assert asked == []
+    assert b"llm_probe" not in text
+
+
+def test_the_page_shows_what_probes_came_to(asked: list[str]) -> None:
+    engine = Engine(settings(probe_seconds=3600), fetch=pages(iter([1.0, 2.0, 3.0, 4.0])), clock=lambda: 4.0)
+    steps = [engine.step() for _ in range(4)]
+    assert asked == ["http://h:1"], "one in an hour, once the page has been read"
+    text = steps[-1].page.decode()
+    assert 'llm_probe_requests_total{instance="a",model="m",outcome="ok"} 1' in text
+    assert 'llm_probe_ttft_seconds_bucket{instance="a",le="0.5",model="m"} 1' in text
+    assert any(c.collector == "probe" and c.ok for c in steps[-1].collected)
+
+
+def test_a_probe_that_cannot_be_sent_leaves_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(self: Prober, newest: Snapshot) -> None:
+        raise OSError("no threads left")
+
+    monkeypatch.setattr(Prober, "tick", breaks)
+    engine = Engine(settings(probe_seconds=5), fetch=pages(iter([1.0, 2.0])), clock=lambda: 2.0)
+    assert b'llm_target_up{instance="a"} 1' in [engine.step().page for _ in range(2)][-1]
+
+
+def test_a_recording_that_is_played_sends_none(asked: list[str]) -> None:
+    target = Target(url="http://h:1", name="a", probe_seconds=5)
+    assert len(list(replay([exposed(t) for t in (1.0, 2.0, 3.0)], Settings(), target=target))) == 3
+    assert asked == []
+
+
+@pytest.mark.parametrize("seconds", [-1, 0.5, 4.9])
+def test_probes_that_would_be_a_load_are_refused(seconds: float) -> None:
+    with pytest.raises(SettingsError):
+        decode({"targets": [{"url": "http://h:1", "probe_seconds": seconds}]}, place="f")
