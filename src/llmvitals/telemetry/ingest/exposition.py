@@ -70,9 +70,12 @@ def parse_series(series_text: bytes) -> tuple[str, dict[str, str]]:
 def canonical_le(text: str, scale: float = 1.0) -> str:
     """The shortest spelling of a bucket edge: client libraries write 1, 1.0 and 1e0 for the same one.
 
-    ``scale``: one unit of the source in base units; what it adds to the last digits is rounded away.
+    ``scale``: one unit of the source in base units; what it adds to the last digits is rounded away. Raises ``ValueError``
+    for what is no edge.
     """
     edge = float(text) if scale == 1.0 else float(f"{float(text) * scale:.12g}")
+    if math.isnan(edge):
+        raise ValueError(text)
     if math.isinf(edge):
         return "+Inf"
     return str(int(edge)) if edge.is_integer() and abs(edge) < 1e15 else repr(edge)

@@ -191,24 +191,27 @@ class Reader:
         line = body[last:]
         if line.lstrip().startswith(b"#"):
             return body
-        if families := self._families_of(line):
-            self._lost.append(Lost(Loss.CUT, families, _begin(line)))
+        lost = self._lose(Loss.CUT, line)
+        if lost.families:
+            self._lost.append(lost)
         return body[:last]
 
-    def _families_of(self, text: bytes) -> tuple[str, ...]:
-        """The canonical families that a line with this name may be of."""
-        return tuple(dict.fromkeys(row.family for row in self.wanted(name_of(text[:_NAMED])) if row.family))
+    def _lose(self, why: Loss, text: bytes) -> Lost:
+        """A line that is not read, with the canonical families that a line of this name may be of."""
+        rows = self.wanted(name_of(text[:_NAMED]))
+        families = tuple(dict.fromkeys(row.family for row in rows if row.family))
+        return Lost(why, families, text[:60].decode("utf-8", "replace"))
 
     def _learn(self, line: bytes, head: bytes) -> tuple[Meaning, bytes]:
         """What a line means whose text was never seen, and its value's text."""
         if len(line) > self._limits.max_line_bytes:
-            return Lost(Loss.OVERSIZED, self._families_of(line), _begin(line)), b""
+            return self._lose(Loss.OVERSIZED, line), b""
         if line.lstrip().startswith(b"#"):
             return self._learn_comment(line, head), b""
-        split = split_sample(line)
+        split = split_sample(line) or split_sample(line.rstrip() + _NO_VALUE)
         if split is None:
-            families = self._families_of(line)
-            return (Lost(Loss.UNREAD, families, _begin(line)) if families else None), b""
+            lost = self._lose(Loss.UNREAD, line)
+            return (lost if lost.families else None), b""
         series_text, value = split
         if series_text in self._known:  # a timestamp or an exemplar follows the value
             return self._known[series_text], value
@@ -256,13 +259,13 @@ class Reader:
         limits = self._limits
         texts = quoted(series_text)  # measured before they are parsed, which takes a square of their length
         if len(texts) > 2 * limits.max_labels + 1 or any(len(t) > 4 * limits.max_label_length for t in texts):
-            return Lost(Loss.OVERSIZED, self._families_of(series_text), _begin(series_text))
+            return self._lose(Loss.OVERSIZED, series_text)
         try:
             _, labels = parse_series(series_text)
         except ValueError:
-            return Lost(Loss.UNREAD, self._families_of(series_text), _begin(series_text))
+            return self._lose(Loss.UNREAD, series_text)
         if len(labels) > limits.max_labels or any(len(v) > limits.max_label_length for v in labels.values()):
-            return Lost(Loss.OVERSIZED, self._families_of(series_text), _begin(series_text))
+            return self._lose(Loss.OVERSIZED, series_text)
         found = next(((r, n) for r, n in rows if all(labels.get(k, "") in vs for k, vs in r.only)), None)
         whose = self.adapter.identity(labels)
         if found is None or whose is None:
@@ -271,7 +274,10 @@ class Reader:
         canonical = {**self._base, **whose.labels, **dict(row.fixed)}
         canonical.update((ours, labels[theirs]) for ours, theirs in row.labels if labels.get(theirs))
         if "le" in labels:
-            canonical["le"] = canonical_le(labels["le"], row.scale)
+            try:
+                canonical["le"] = canonical_le(labels["le"], row.scale)
+            except ValueError:
+                return self._lose(Loss.UNREAD, series_text)
         series = Series(name, tuple(sorted(canonical.items())))
         if name in _PROBES:
             self._probes[series] = whose.labels.get("model", ""), self._telling(labels)
@@ -286,17 +292,13 @@ class Reader:
         return frozenset(f"label:{name}" for name in self.adapter.telling if name in labels)
 
 
+_NO_VALUE = b" -"  # a series without a value is known, and its number is none
 _NAMED = 1024  # bytes in which a name is looked for
 _NOTES = {
     Loss.UNREAD: "lines could not be read",
     Loss.OVERSIZED: "series were left out because their labels are longer or more than allowed",
     Loss.CUT: "line was left out because the page ends within it",
 }
-
-
-def _begin(line: bytes) -> str:
-    """Enough of a line to find it again."""
-    return line[:60].decode("utf-8", "replace")
 
 
 def _spellings(adapter: Adapter, name: str) -> list[tuple[str, str]]:

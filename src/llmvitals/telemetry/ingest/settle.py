@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.reader import Read
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, scale_of
+from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
 
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 _BOUNDLESS = "nothing bounds it: the page says +Inf"
+_WORD = 8  # characters of a name that is surely one of a series
 _MOST_MARKS = 64  # kinds of page that one target is remembered to have shown
 
 
@@ -23,12 +25,19 @@ class Settle:
         self._adapter = adapter
         self._base = base
         self._facts: dict[frozenset[str], dict[Series, float]] = {}
+        self._fed = {row.source: _fed_by(row, adapter) for row in adapter.rows if row.special}
 
     def samples(self, read: Read) -> dict[Series, float]:
         """The canonical samples of a page, the target's own excepted."""
         parts = Parts(read.samples, [], read.marks, read.models, self._base)
-        _bring_in(parts, read)
+        bad = _bring_in(parts, read)
+        shaky = [(entry, raw) for entry, raw in parts.specials if not (0.0 <= raw < math.inf)]
+        shown = set(parts.samples) if bad or shaky else set()
         self._adapter.derive(parts)
+        if shaky:
+            bad += _unsaid(parts, shaky, self._fed)
+        if bad:
+            _withhold(parts.samples, shown, bad)
         known = self._facts.get(parts.marks)
         if known is None:
             if len(self._facts) >= _MOST_MARKS:
@@ -75,16 +84,22 @@ def boundless(series: Series, value: float) -> bool:
     return value == math.inf and series.name.endswith("_limit")
 
 
-def _bring_in(parts: Parts, read: Read) -> None:
+Bad = tuple[str, Mapping[str, str]]
+"""A canonical family with a number on the page that cannot be, and whose number it is (labels; none: anybody's)."""
+
+
+def _bring_in(parts: Parts, read: Read) -> list[Bad]:
     """Bring values that are not plain into the samples: units, sums, ranges, then what only stands in.
 
     A sum that lacks one of its parts would look like a counter that was reset: it is withheld, and a gap says why.
+    Returns what could not be.
     """
     samples, odd = parts.samples, list(read.odd)
     kept: list[tuple[Entry, float]] = []
     stand_in: dict[Series, float] = {}
     summed: dict[Series, float] = {}
     short: set[Series] = set()
+    bad: list[Bad] = []
     for entry, raw in read.specials.items():
         row, series = entry.row, entry.series
         if row.special:
@@ -117,8 +132,55 @@ def _bring_in(parts: Parts, read: Read) -> None:
         family = _family(series)
         if family and series not in samples:
             kind, why = (GapKind.UNSUPPORTED, _BOUNDLESS) if boundless(series, value) else (GapKind.MISSING, _UNUSABLE)
-            parts.gaps.append(FamilyGap(family, kind, why, _whose(series)))
+            parts.gaps.append(FamilyGap(family, kind, why, _whose(dict(series.labels))))
+            bad.append((family, dict(series.labels)))
     parts.gaps.extend(FamilyGap(family, GapKind.MISSING, why.value) for family, why in lost.items())
+    bad.extend((family, {}) for family in lost)
+    return bad
+
+
+def _withhold(samples: dict[Series, float], shown: set[Series], bad: list[Bad]) -> None:
+    """Take out what was worked out for a family whose own number cannot be: from what is left it would come out too small.
+
+    What rows gave stays, and so does what is of another rank, model, upstream.
+    """
+    for series in [series for series in samples if series not in shown]:
+        family = _family(series)
+        own = [labels for name, labels in bad if name == family]
+        if any(
+            all(labels.get(name, value) == value for name, value in series.labels if name != "le") for labels in own
+        ):
+            del samples[series]
+
+
+def _fed_by(row: Row, adapter: Adapter) -> tuple[str, ...]:
+    """The families that are said to come from a row's source, beside its own; sources may be named without a prefix."""
+    source = plain_name(row.source)
+    return tuple(
+        told.family
+        for told in adapter.derived
+        if told.family != row.family
+        and any(len(word) >= _WORD and source.endswith(plain_name(word)) for word in re.findall(r"[\w:]+", told.source))
+    )
+
+
+def _unsaid(parts: Parts, shaky: list[tuple[Entry, float]], fed: Mapping[str, tuple[str, ...]]) -> list[Bad]:
+    """What was left to ``derive``, cannot be a number, and of which ``derive`` did not say so itself.
+
+    A negative number may mean something there; it is none where ``derive`` found that it is none.
+    """
+    told = {gap.family for gap in parts.gaps if gap.kind is GapKind.MISSING}
+    bad: list[Bad] = []
+    for entry, raw in shaky:
+        own = entry.row.family
+        if boundless(entry.series, raw) or (math.isfinite(raw) and own not in told):
+            continue
+        families = (*((own,) if own else ()), *fed[entry.row.source])
+        bad.extend((family, dict(entry.series.labels)) for family in families if family not in told)
+    silent = {family for family, _ in bad}
+    parts.gaps[:] = [gap for gap in parts.gaps if gap.family not in silent]
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, _UNUSABLE, _whose(labels)) for family, labels in bad)
+    return bad
 
 
 def _family(series: Series) -> str:
@@ -126,5 +188,5 @@ def _family(series: Series) -> str:
     return family.name if family is not None else ""
 
 
-def _whose(series: Series) -> tuple[tuple[str, str], ...]:
-    return tuple((k, v) for k, v in series.labels if k in {"model", "rank", "gpu"})
+def _whose(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((k, v) for k, v in labels.items() if k in {"model", "rank", "gpu"})
