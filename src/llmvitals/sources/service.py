@@ -7,8 +7,9 @@ counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import Family, Kind, Origin, family_of, origin_of
@@ -121,13 +122,12 @@ def together(service: Service, members: Sequence[Member]) -> tuple[Snapshot, ...
 
 def models_of(members: Sequence[Member]) -> frozenset[str]:
     """The models that engines show."""
-    return frozenset(name for member in members for page in member.pages for name in _models(page))
+    return frozenset(name for member in members for name in _models(member.pages))
 
 
-def _models(page: Snapshot) -> Iterator[str]:
-    for key in page.samples:
-        if origin_of(key.name) is Origin.ENGINE and (model := key.label("model")):
-            yield model
+def _models(pages: Iterable[Snapshot]) -> set[str]:
+    shown = {key.labels: key for page in pages for key in page.samples if origin_of(key.name) is Origin.ENGINE}
+    return {model for key in shown.values() if (model := key.label("model"))}
 
 
 def _answers(page: Snapshot) -> bool:
@@ -142,7 +142,8 @@ def _look(member: Member) -> _Seen:
         if _answers(page):
             break
         tail += 1
-    shown = frozenset(f.name for page in good for key in page.samples if (f := family_of(key.name)) is not None)
+    names = {key.name for page in good for key in page.samples}
+    shown = frozenset(family.name for name in names if (family := family_of(name)) is not None)
     newest = good[-1].samples if good else {}
     told = {key.label("family"): (_kind(key.label("gap")), key.label("reason")) for key in newest if key.name == _GAP}
     return _Seen(
@@ -152,7 +153,7 @@ def _look(member: Member) -> _Seen:
         not good or tail >= SILENT_PAGES,
         shown,
         {family: why for family, why in told.items() if family not in shown},
-        frozenset(name for page in good for name in _models(page)),
+        frozenset(_models(good)),
     )
 
 
@@ -243,6 +244,7 @@ def _numbers(service: Service, one: _Seen, t: float, dropped: frozenset[str]) ->
             yield moved, value
 
 
+@lru_cache(maxsize=4096)
 def _fades(name: str) -> bool:
     family = family_of(name)
     return family is None or family.kind is Kind.GAUGE
