@@ -27,6 +27,8 @@ TOOK_SECONDS = 0.005
 GPU = "gpu-0"
 DIALECTS = {name: {"vllm-v0": "vllm", "ray": "vllm"}.get(name, name) for name in exposition.DIALECTS}
 """Which page the simulated engine shows, and what kind of target that is."""
+BEHIND = {"dynamo": "vllm"}
+"""What is recorded beside the page of a front end: the engine behind it, in the same run."""
 SEVERITIES = ("mild", "clear", "severe")
 
 
@@ -122,17 +124,24 @@ def pages(live: Live, seconds: float, interval: float) -> Iterator[tuple[RawPage
 
 
 def _record(chosen: Scenario, seconds: float, interval: float, folder: Path, seed: int | None) -> None:
-    live = chosen.live(origin=ORIGIN, seed=seed)
-    kind = DIALECTS[chosen.config.dialect]
-    engine = f"{kind}-0"
-    targets = (
-        Recorded(name=engine, kind=kind, scrapes=()),
+    dialect = chosen.config.dialect
+    spoken = BEHIND.get(dialect, dialect)
+    live = replace(chosen, config=replace(chosen.config, dialect=spoken)).live(origin=ORIGIN, seed=seed)
+    engine, front = f"{DIALECTS[spoken]}-0", f"{dialect}-0"
+    before = chosen.live(origin=ORIGIN, seed=seed) if spoken != dialect else None
+    targets = [
+        Recorded(name=engine, kind=DIALECTS[spoken], scrapes=()),
         Recorded(name=GPU, kind="dcgm", scrapes=(), engine=engine),
-    )
+    ]
+    if before is not None:
+        targets.append(Recorded(name=front, kind=DIALECTS[dialect], scrapes=()))
     with Recorder(folder, targets) as recorder:
         for engine_page, gpu_page in pages(live, seconds, interval):
             recorder.add(engine, engine_page)
             recorder.add(GPU, gpu_page)
+            if before is not None:  # the same requests, seen from in front
+                page = before.page_at(engine_page.t)
+                recorder.add(front, RawPage(engine_page.t, TOOK_SECONDS, 200, page, ""))
         count = recorder.pages
     click.echo(f"{count} pages of {seconds:g} simulated seconds ({chosen.title}) in {folder}")
     click.echo(f"next: llmvitals triage {folder}")

@@ -25,12 +25,6 @@ UP = "llm_target_up"
 
 TTFT, RUNNING, FINISHED = "llm_request_ttft_seconds", "llm_requests_running", "llm_requests_finished_total"
 
-# what the lengths of requests add up to, where an engine shows the totals only
-_LENGTHS: Mapping[str, str] = {
-    "llm_request_prompt_tokens": "llm_prompt_tokens_total",
-    "llm_request_generation_tokens": "llm_generation_tokens_total",
-}
-
 _PROCESS = ("llm_process_start_time_seconds", "llm_process_cpu_seconds_total")
 
 # a new process: its start time moves up, its token counters fall
@@ -159,16 +153,8 @@ class Context:
         return {}
 
     def totals(self, family: str) -> Hist | None:
-        """Number and sum of what a family observed in the window: for means, where buckets are not needed.
-
-        Lengths of requests follow from token counters and finished requests where the engine shows no more.
-        """
-        found = self.hist(family) or totals(self.good, family)
-        counter = _LENGTHS.get(family, "")
-        if found is not None or not counter or not self.cannot(family):
-            return found
-        tokens, ended = self.growth(counter), self.growth(FINISHED)
-        return None if tokens is None or ended is None else Hist((), (), ended, tokens)
+        """Number and sum of what a family observed in the window: for means, where buckets are not needed."""
+        return self.hist(family) or totals(self.good, family)
 
     def cannot(self, family: str) -> bool:
         """Whether the engine never shows a family, by its own word."""
@@ -316,6 +302,13 @@ class Context:
             after_200 = max(0.0, (rejected.values[i] if rejected else 0.0) - refusals.get(t, 0.0))
             out.append(max(0.0, have.get(t, 0.0) - parents.values[i] - after_200))
         return Line(clock.times, tuple(out))
+
+    @cached_property
+    def aborts_need(self) -> str:
+        """The family for want of which nobody can say how many requests were given up (where :attr:`aborts` is None)."""
+        parents, answers = "llm_request_n_param", "llm_http_requests_total"
+        told = self.good.tracks(answers) and self.cannot(parents)
+        return parents if told or self.lost(parents) else answers
 
     @cached_property
     def aborted(self) -> float | None:

@@ -408,7 +408,7 @@ def ghost_calls(c: Context) -> Reading:
     if isinstance(queued, Reading):
         return queued
     if c.aborted is None:
-        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
+        return missing(c, c.aborts_need)
     return number(max(0.0, left - queued - c.aborted), Standing.ESTIMATE, "off by a few at the edges of pages")
 
 

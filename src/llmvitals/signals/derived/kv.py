@@ -21,11 +21,6 @@ PROMPT = "llm_request_prompt_tokens"
 GENERATED = "llm_request_generation_tokens"
 INFERENCE = "llm_request_inference_seconds"
 
-MEANS = 2.0
-"""How many mean lengths a large request is taken for where no more is known than means: the 90th percentile of log-normal
-lengths is at most 2.3 times their mean, whatever their spread, and of a prompt and its answer together less.
-"""
-
 
 def _gauge(c: Context, name: str, *, largest: bool = False) -> float | None:
     tracks = c.live.tracks(name)
@@ -191,15 +186,9 @@ def _seats(c: Context, context: Reading) -> Reading:
 def spare_seats(c: Context) -> Reading:
     """Seats that the KV pool has beyond the most requests seen running, when large requests are at their longest.
 
-    0 or less: another seat would be taken out of the pool by preemption later, whatever is free now. Where an engine shows
-    how many tokens there are and not how they spread, a large request is taken for two mean ones.
+    0 or less: another seat would be taken out of the pool by preemption later, whatever is free now.
     """
     fit = seats_full(c)
-    made = c.totals(GENERATED)
-    if fit.gap is not None and fit.gap.kind is GapKind.UNSUPPORTED and made is not None and made.mean is not None:
-        context = mean_context_tokens(c)
-        whole = (context.value or 0.0) + made.mean / 2
-        fit = _seats(c, context if context.value is None else number(MEANS * whole, Standing.ESTIMATE))
     if fit.value is None or c.running is None:
         return fit if fit.value is None else missing(c, "llm_requests_running")
     return number(fit.value - max(c.running.values), Standing.ESTIMATE)

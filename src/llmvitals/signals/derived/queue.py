@@ -62,7 +62,7 @@ def _again(c: Context) -> tuple[float, ...] | Reading:
     if ever.last == 0 and (kv is None or max(kv.values) < FULL_KV):
         return (0.0,) * len(clock.values)
     if c.aborts is None and clock.last > done.last + running.last:  # they may have left instead
-        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
+        return missing(c, c.aborts_need)
     left = c.aborts.values if c.aborts else (0.0,) * len(clock.values)
     rows = zip(clock.values, done.values, running.values, left, waiting.values, strict=True)
     return tuple(min(max(0.0, tokens - ended - run - gone), queue) for tokens, ended, run, gone, queue in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
@@ -70,12 +69,7 @@ def itl_median_high_seconds(c: Context) -> Reading:
 
 
 def itl_p99_low_seconds(c: Context) -> Reading:
-    """The 99th percentile of gaps between tokens is at least this (lower edge of its bucket, seconds).
-
-    Engines that show no gaps: that of the time per token of requests, an estimate.
-    """
-    if c.cannot(ITL) and c.hist(TPOT) is not None:
-        return replace(_edge(c, TPOT, 0.99), standing=Standing.ESTIMATE, note="from requests, not from single gaps")
+    """The 99th percentile of gaps between tokens is at least this (lower edge of its bucket, seconds)."""
     return _edge(c, ITL, 0.99)
 
 
@@ -167,14 +161,14 @@ def aborted_requests(c: Context) -> Reading:
     engine counts them.
     """
     if c.aborted is None:
-        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
+        return missing(c, c.aborts_need)
     return number(c.aborted, Standing.ESTIMATE, "off by a few at the edges of pages")
 
 
 def aborted_ratio(c: Context) -> Reading:
     """Share of the ended requests whose clients had left."""
     if c.aborted is None:
-        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
+        return missing(c, c.aborts_need)
     ended = c.aborted + c.finished
     return number(c.aborted / ended, Standing.ESTIMATE) if ended > 0 else no_traffic("ended requests")
 
@@ -185,7 +179,7 @@ def wasted_decode_ratio(c: Context) -> Reading:
     Requests in flight look the same, so it is an upper bound while many run.
     """
     if c.aborted is None:
-        return missing(c, c.lost("llm_request_n_param") or "llm_http_requests_total")
+        return missing(c, c.aborts_need)
     if c.aborted < 1:
         return number(0.0)
     if c.given_up is not None:
