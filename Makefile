@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated score e2e-vllm e2e-gateways wheel bench pins clean env-run env-test
+.PHONY: help run test lint format types contract generate check-generated score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -63,6 +63,10 @@ wheel: env-test ## build the wheel into dist/
 
 bench: env-run ## measure: ONLY=name for one, SHORT=1 for a quick look
 	$(RUN)/python -m bench $(if $(ONLY),--only '$(ONLY)') $(if $(filter-out $(off),$(SHORT)),--short) $(ARGS)
+
+fuzz: env-test ## changed pages of every kind, other ones each time: PAGES=changes per seed; SEED= one that was printed
+	PYTHONPATH=src:tests LLMVITALS_FUZZ='$(or $(call given,PAGES),300)' $(TEST)/pytest tests/property/test_ingest_fuzz.py -n 2 \
+		$(if $(call given,SEED),--hypothesis-seed='$(call given,SEED)') $(ARGS)
 
 pins: ## write requirements/*.txt anew (needs uv)
 	@scripts/pins.sh

@@ -80,7 +80,8 @@ class Ingest:
         self._notes = self._reader.notes()
         samples = self._settle.samples(read)
         if adapter is not passthrough.ADAPTER:  # an exporter may have said that the target behind it is down
-            samples = {**self._target(page, up=1.0), **samples}
+            for series, value in self._target(page, up=1.0).items():
+                samples.setdefault(series, value)
         return Snapshot(page.t, samples)
 
     def _own(self, family: str) -> Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
+from llmvitals.telemetry.ingest.exposition import number, split_sample
 
 _MIB = 1024 * 1024
 
@@ -161,6 +163,8 @@ def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[D
     """
     body = plain(page, place=place, limits=limits)
     start = body[:2048].lstrip()
+    if _is_exposition(start):
+        return body
     text = _as_page(body, documents, place)
     if text is not None:
         return text
@@ -202,6 +206,14 @@ def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
     if not body[:2048].strip():
         raise PageError("the page is empty", place=place, remedy="Check that the port is the engine's API port.")
     return body
+
+
+def _is_exposition(start: bytes) -> bool:
+    """Whether a page begins with a comment or a sample, as no document does: then no source need be asked."""
+    if start.startswith(b"#"):
+        return True
+    split = split_sample(start.partition(b"\n")[0])
+    return split is not None and not math.isnan(number(split[1]))
 
 
 def _as_page(body: bytes, documents: Iterable[Document], place: str) -> bytes | None:
