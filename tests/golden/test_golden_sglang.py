@@ -60,12 +60,13 @@ def test_the_release_is_recognised_and_its_gaps_have_reasons(release: str) -> No
         assert len(gaps[family].label("reason")) > 10
     named = {found.name for s in read(release).samples if (found := family_of(s.name))}
     assert not named & set(gaps), "a family has values and a gap"
-    assert all(s.label("gap") != "missing" for s in gaps.values()), "something is missing that should be there"
+    cut = told["origin"] == "cut"  # a page of a few series: what else a release shows is missing on it
+    assert cut or all(s.label("gap") != "missing" for s in gaps.values()), "something is missing that should be there"
 
 
 def test_three_eras_are_there() -> None:
     assert {"0.4.3", "0.5.9", "0.5.23"} <= set(RELEASES)
-    assert all(len(by_hand(release)["values"]) >= 15 for release in RELEASES)
+    assert all(len(by_hand(r)["values"]) >= 15 for r in RELEASES if by_hand(r)["origin"] != "cut")
 
 
 @pytest.mark.parametrize("release", RELEASES)

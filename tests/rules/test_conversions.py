@@ -14,16 +14,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 
 from llmvitals.series import Series
-from llmvitals.telemetry.ingest.page import Limits, RawPage, readable
-from llmvitals.telemetry.ingest.reader import Reader
-from llmvitals.telemetry.ingest.settle import Settle
+from llmvitals.telemetry.ingest import RawPage, ingest
 from llmvitals.telemetry.mapping import Adapter, Row
-from llmvitals.telemetry.registry import ADAPTERS, DOCUMENTS
+from llmvitals.telemetry.registry import ADAPTERS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
@@ -45,10 +44,7 @@ def goldens(kind: str) -> tuple[tuple[bytes, tuple[Value, ...]], ...]:
     for home in home_of(kind):
         for page in sorted((home / "pages").iterdir()):
             told = yaml.safe_load((home / "values" / f"{page.stem}.yaml").read_text(encoding="utf-8"))
-            body = readable(
-                RawPage(0.0, None, 200, page.read_bytes()), place=page.name, limits=Limits(), documents=DOCUMENTS
-            )
-            found.append((body, tuple(value(row) for row in told["values"])))
+            found.append((page.read_bytes(), tuple(value(row) for row in told["values"])))
     return tuple(found)
 
 
@@ -58,8 +54,9 @@ def value(row: dict[str, Any]) -> Value:
 
 
 def samples(adapter: Adapter, body: bytes) -> dict[Series, float]:
-    base = {"instance": "golden"}
-    return Settle(adapter, base).samples(Reader(adapter, base, Limits()).read(body))
+    """What a scrape gives whose page is read by this adapter."""
+    with mock.patch.object(ingest, "claims", return_value=adapter):
+        return dict(ingest.Ingest(instance="golden").read(RawPage(1.7e9, 0.02, 200, body)).samples)
 
 
 def holds(adapter: Adapter) -> bool:
