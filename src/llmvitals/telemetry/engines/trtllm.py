@@ -154,6 +154,7 @@ ADAPTER = source(
     ),
     versions="1.1-1.3 and later",
     none_found=f"{_PATH}; it shows nothing before the first request has ended.",
+    path="/prometheus/metrics",
     prefixes=(("trtllm_", "trtllm_"), ("trtllm_", "trtllm:")),
     identity=_identity,
     derive=_derive,
