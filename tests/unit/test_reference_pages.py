@@ -26,6 +26,7 @@ KIND_OF: tuple[tuple[str, str], ...] = (
     ("dynamo/vllm-*", "vllm"),
     ("dynamo/sglang-*", "sglang"),
     ("dynamo/trtllm-*", "trtllm"),
+    ("dynamo/*-mocker-*", "dynamo-worker"),
     ("dynamo/*", "dynamo"),
     ("vllm/*", "vllm"),
     ("triton/*", "triton"),
@@ -85,11 +86,12 @@ def test_a_real_page_is_recognised_and_nothing_on_it_is_unknown(name: str) -> No
 
 @pytest.mark.parametrize("page", GOLDEN, ids=[f"{p.parents[1].name}-{p.name}" for p in GOLDEN])
 def test_a_golden_page_is_recognised_and_nothing_on_it_is_unknown(page: Path) -> None:
-    report = look(page)
     own = page.parents[1].name
+    report = look(page)
     assert report.refused == ""
     assert report.kind == ("vllm" if own == "golden" else own)
     assert report.unknown == ()
+    assert report.format in {".json": {"json"}, ".txt": {"text"}}.get(page.suffix, {"prometheus", "openmetrics"})
     assert all(family.why for family in report.families if not family.samples)
     assert all(family.source for family in report.families if family.samples and family.state == "mapped")
     json.dumps(report.document(), allow_nan=False)

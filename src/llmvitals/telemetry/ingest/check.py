@@ -113,7 +113,9 @@ def check(page: RawPage, *, place: str, kind: str = "auto", limits: Limits | Non
     except LlmvitalsError as error:
         return PageReport("", "", _format(body, None), _one_line(error))
     lines = read_lines(text, allowed)
-    form = _format(body, lines if text is body or text == body else None)
+    form = _format(
+        body, lines if text == body else read_lines(body, allowed)
+    )  # a document may be a page that was renamed
     try:
         snapshot = ingest.read(page)
     except LlmvitalsError as error:
@@ -130,11 +132,12 @@ def _one_line(error: LlmvitalsError) -> str:
 def _format(body: bytes, lines: Page | None) -> str:
     """The form of what came, before a source made a page of it."""
     start = body[:2048].lstrip()
-    if start.startswith((b"{", b"[")) and not (lines and lines.lines):
+    samples = lines is not None and any(not math.isnan(line.value) for line in lines.lines)
+    if start.startswith((b"{", b"[")) and not samples:
         return "json"
     if start.startswith(b"<"):
         return "html"
-    if lines is None or not (lines.lines or lines.types):
+    if lines is None or not (samples or lines.types):
         return "text"
     return "openmetrics" if lines.openmetrics else "prometheus"
 

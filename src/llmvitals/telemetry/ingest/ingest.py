@@ -74,7 +74,9 @@ class Ingest:
         Raises :class:`~llmvitals.errors.UnreachableError` when there was no page, and
         :class:`~llmvitals.errors.PageError` when it cannot be read or is none of an engine that is understood.
         """
-        body = readable(page, place=self._instance, limits=self._limits, documents=DOCUMENTS)
+        body = readable(
+            page, place=self._instance, limits=self._limits, documents=DOCUMENTS, known=self._speaks_as_before
+        )
         adapter = self._recognise(body)
         read = self._reader.read(body)
         self._notes = self._reader.notes()
@@ -100,9 +102,8 @@ class Ingest:
 
         A target that still speaks as it did is not held against every kind again.
         """
-        known = self._adapter
-        if known is not None and any(speaks(body, start) for start in known.claims):
-            return known
+        if self._adapter is not None and self._speaks_as_before(body):
+            return self._adapter
         adapter = claims(body, self._kind)
         if adapter is None:
             raise self._not_understood(body)
@@ -110,6 +111,9 @@ class Ingest:
         self._reader = Reader(adapter, self._base, self._limits)
         self._settle = Settle(adapter, self._base)
         return adapter
+
+    def _speaks_as_before(self, body: bytes) -> bool:
+        return self._adapter is not None and any(speaks(body, start) for start in self._adapter.claims)
 
     def _not_understood(self, body: bytes) -> PageError:
         foreign = next((title for start, title in FOREIGN if speaks(body, start)), None)

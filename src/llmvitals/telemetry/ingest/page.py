@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
-from llmvitals.telemetry.ingest.exposition import number, split_sample
 
 _MIB = 1024 * 1024
 
@@ -155,16 +153,24 @@ def inflate(body: bytes, limit: int) -> bytes:
     return bounded(unpacked((body,)), Limits(max_page_bytes=limit))
 
 
-def readable(page: RawPage, *, place: str, limits: Limits, documents: Iterable[Document] = ()) -> bytes:
+def readable(
+    page: RawPage,
+    *,
+    place: str,
+    limits: Limits,
+    documents: Iterable[Document] = (),
+    known: Callable[[bytes], bool] | None = None,
+) -> bytes:
     """The text of a page that can be parsed; a document that one of ``documents`` knows becomes an exposition page.
 
+    What is ``known`` to be a page is no document: the sources need not be asked about each page of a target.
     Raises :class:`UnreachableError` when there was no answer or its status is not 200, :class:`PageError` when what
     answered is not a metrics page: too large, damaged gzip, HTML, JSON, nothing.
     """
     body = plain(page, place=place, limits=limits)
-    start = body[:2048].lstrip()
-    if _is_exposition(start):
+    if known is not None and known(body):
         return body
+    start = body[:2048].lstrip()
     text = _as_page(body, documents, place)
     if text is not None:
         return text
@@ -206,14 +212,6 @@ def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
     if not body[:2048].strip():
         raise PageError("the page is empty", place=place, remedy="Check that the port is the engine's API port.")
     return body
-
-
-def _is_exposition(start: bytes) -> bool:
-    """Whether a page begins with a comment or a sample, as no document does: then no source need be asked."""
-    if start.startswith(b"#"):
-        return True
-    split = split_sample(start.partition(b"\n")[0])
-    return split is not None and not math.isnan(number(split[1]))
 
 
 def _as_page(body: bytes, documents: Iterable[Document], place: str) -> bytes | None:
