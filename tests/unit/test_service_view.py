@@ -208,6 +208,14 @@ def test_a_service_of_one_engine_reads_as_that_engine():
         assert (reading.value, reading.gap) == (one[signal].value, one[signal].gap), signal
 
 
+def test_how_many_left_is_unknown_and_not_lost_where_engines_count_it_each_in_its_own_way():
+    by_itself = cannot(server(), "llm_request_n_param", GapKind.UNSUPPORTED, "it counts those given up itself")
+    other = cannot(server(), "llm_requests_aborted_total", GapKind.UNSUPPORTED, "it follows from HTTP answers")
+    gap = read(service_of({"a": other, "b": by_itself}), "aborted_requests").gap
+    assert gap is not None
+    assert (gap.kind, gap.series) == (GapKind.UNSUPPORTED, "llm_request_n_param")  # HTTP answers are on the page
+
+
 # -- replicas that are away, restart, start or hang ---------------------------------------------------------------------
 def dies(at: int, server_: Server) -> Window:
     server_.page()

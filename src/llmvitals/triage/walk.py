@@ -167,7 +167,9 @@ def _for_each(found: Finding, engines: int) -> Finding:
     if engines < 2 or action.value is None or action.setting not in PER_ENGINE:
         return found
     part = float(max(1, round(action.value / engines)))
-    return replace(found, action=replace(action, text=f"{action.text} On each of the {engines} engines:", value=part))
+    return replace(
+        found, action=replace(action, text=f"{action.text} The value is for each of the {engines} engines.", value=part)
+    )
 
 
 def _not_serving(window: Window) -> str:
