@@ -16,11 +16,13 @@ from llmvitals.signals.window import scopes
 from llmvitals.simulator import exposition
 from llmvitals.simulator.config import EngineConfig, Preemption, Speculation, Transfer
 from llmvitals.simulator.dialect import COUNTING
+from llmvitals.simulator.exposition import llamacpp
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Lengths, Stream, Workload
 from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.telemetry.ingest.check import check
 from llmvitals.triage.walk import diagnose
 
 ORIGIN = 1_767_225_600.0
@@ -303,3 +305,196 @@ def test_sglang_s_page_has_the_labels_of_a_recorded_one() -> None:
     assert len(both) > 20
     later = {"is_streaming", "engine_type"}  # 0.5.17 and 0.5.12
     assert {name for name in both if told[name] - {"pid"} - later != mine[name] - later} == set()
+
+
+# -- engines that count less ------------------------------------------------------------------------------------------
+KINDS = {name: {"vllm-v0": "vllm", "ray": "vllm"}.get(name, name) for name in exposition.DIALECTS}
+
+
+def checked(dialect: str, name: str = "preemption", after: float = 60.0) -> tuple[Live, Snapshot]:
+    """The engine and what is read of its page, by the adapter of its kind alone."""
+    live = server(dialect, name)
+    ingest = Ingest(instance="sim", kind=KINDS[dialect])
+    return live, ingest.snapshot(RawPage(ORIGIN + after, 0.01, 200, live.page_at(ORIGIN + after)))
+
+
+def lines(live: Live, after: float) -> dict[str, float]:
+    found = re.findall(r"^([^#\s]\S*) (\S+)$", live.page_at(ORIGIN + after).decode(), re.M)
+    return {name: float(value) for name, value in found}
+
+
+@pytest.mark.parametrize("dialect", exposition.DIALECTS)
+@pytest.mark.parametrize("after", [0.0, 60.0])
+def test_each_page_is_known_for_what_it_is_and_holds_nothing_unknown(dialect: str, after: float) -> None:
+    body = server(dialect).page_at(ORIGIN + after)
+    report = check(RawPage(ORIGIN + after, 0.01, 200, body), place="sim")
+    if dialect == "tgi" and not after:
+        assert report.kind in {"tgi", ""}  # its budget alone
+        return
+    assert report.kind == KINDS[dialect]
+    assert report.refused == ""
+    assert list(report.unknown) == []
+    assert list(report.warnings) == []
+    assert [state.family for state in report.families if state.state == "missing"] == []
+
+
+def test_tgi_counts_prompts_as_they_come_and_answers_when_they_have_ended() -> None:
+    live, snapshot = checked("tgi", "kv-full")
+    c = live.engine.counters
+    assert total(snapshot, "llm_request_prompt_tokens_sum") == c.came_prompt.sum > c.request_prompt.sum
+    assert total(snapshot, "llm_request_generation_tokens_sum") == c.request_generated.sum
+    assert total(snapshot, "llm_request_queue_seconds_sum") == pytest.approx(c.queue.sum)
+    assert total(snapshot, "llm_request_inference_seconds_count") == c.e2e.count > 0
+    assert total(snapshot, "llm_requests_finished_total") == c.e2e.count
+    assert total(snapshot, "llm_requests_waiting") == live.engine.gauges.waiting > 0
+    page = lines(live, 60.0)
+    assert page["tgi_request_count"] == 2 * live.engine.arrived
+    whole = page["tgi_request_mean_time_per_token_duration_sum"]  # all requests say 200 tokens: their mean is the sum's
+    assert whole == pytest.approx(c.inference.sum / 200)
+    assert not [s for s in snapshot.samples if "ttft" in s.name]
+
+
+def test_tgi_s_batch_holds_what_it_may_grow_to_and_never_more_than_the_budget() -> None:
+    live = server("tgi")  # where vLLM throws work out
+    for after in range(15, 60, 5):
+        page = lines(live, float(after))
+        assert (
+            page["tgi_batch_current_max_tokens"] <= page["tgi_batch_max_total_tokens"] == live.engine.config.pool_tokens
+        )
+    assert live.engine.counters.evicted == 0
+    running = live.engine.state.running
+    most = sum(s.request.prompt + s.asked for s in running)
+    assert most <= page["tgi_batch_current_max_tokens"] < most + 16 * len(running)  # in whole blocks
+
+
+def test_tgi_s_edges_are_a_series_of_one_and_a_half_and_a_hundred_equal_steps() -> None:
+    _, snapshot = checked("tgi", "healthy")
+
+    def edges(family: str) -> list[float]:
+        found = {float(s.label("le")) for s in snapshot.samples if s.name == f"{family}_bucket"}
+        return sorted(found - {float("inf")})
+
+    times = edges("llm_request_queue_seconds")
+    assert len(times) == 35
+    assert times[0] == pytest.approx(0.00015)
+    assert times[-1] == pytest.approx(145.6, rel=1e-3)
+    lengths = edges("llm_request_generation_tokens")
+    assert (len(lengths), lengths[0], lengths[-1]) == (100, 81.92, 8192.0)
+
+
+def test_trtllm_counts_all_of_a_request_when_it_ends() -> None:
+    live, snapshot = checked("trtllm", "kv-full")
+    c = live.engine.counters
+    assert total(snapshot, "llm_request_ttft_seconds_count") == c.e2e.count < c.first_token.count
+    assert total(snapshot, "llm_request_ttft_seconds_sum") == pytest.approx(c.ended_first_token.sum)
+    assert total(snapshot, "llm_prompt_tokens_total") == c.request_prompt.sum < c.prompt_tokens
+    assert total(snapshot, "llm_generation_tokens_total") == c.request_generated.sum < c.generated_tokens
+    assert total(snapshot, "llm_kv_capacity_tokens") == live.engine.config.pool_tokens
+    assert total(snapshot, "llm_target_first_token_at_end") == 1.0
+    edges = {float(s.label("le")) for s in snapshot.samples if s.name == "llm_request_prefill_seconds_bucket"}
+    assert len(edges) == 19  # it has other edges than first tokens
+    assert 0.025 in edges
+
+
+def test_trtllm_s_gauges_keep_the_last_iteration_for_ever() -> None:
+    one = replace(CHAT, rate=0.0, clients=1, think=1e9, prompt=Lengths(100), output=Lengths(50), prefix_tokens=0)
+    live = of(EngineConfig(), one, "trtllm")
+    read(live, 60.0)
+    assert live.engine.in_flight == 0
+    assert live.engine.gauges.running == 0
+    ingest = Ingest(instance="sim", kind="trtllm")
+    snapshot = ingest.snapshot(RawPage(ORIGIN + 600, 0.01, 200, live.page_at(ORIGIN + 600)))
+    assert total(snapshot, "llm_requests_running") == 1.0
+    assert total(snapshot, "llm_requests_finished_total") == 1.0
+
+
+def test_triton_s_numbers_are_in_microseconds_and_milliseconds_and_its_queue_is_in_the_backend() -> None:
+    live, snapshot = checked("triton", "kv-full")
+    c, page = live.engine.counters, lines(live, 60.0)
+    own = 'model="tensorrt_llm",version="1"'
+    assert page[f"nv_inference_request_duration_us{{{own}}}"] == pytest.approx(c.e2e.sum * 1e6, abs=1)
+    assert page[f"nv_inference_first_response_histogram_ms_sum{{{own}}}"] == pytest.approx(c.first_token.sum * 1e3)
+    assert f'nv_inference_first_response_histogram_ms_bucket{{le="2000",{own}}}' in page
+    assert page[f"nv_inference_pending_request_count{{{own}}}"] == 0
+    assert total(snapshot, "llm_request_e2e_seconds_sum") == pytest.approx(c.e2e.sum, abs=1e-5)
+    assert total(snapshot, "llm_request_ttft_seconds_sum") == pytest.approx(c.first_token.sum)
+    assert total(snapshot, "llm_requests_waiting") > 0
+    edges = {float(s.label("le")) for s in snapshot.samples if s.name == "llm_request_ttft_seconds_bucket"}
+    assert edges == {0.1, 0.5, 2.0, 5.0, float("inf")}
+
+
+def test_llama_cpp_s_numbers_have_six_digits_and_count_when_a_slot_is_given_back() -> None:
+    live, snapshot = checked("llamacpp")
+    c, page = live.engine.counters, lines(live, 60.0)
+    assert page["llamacpp:tokens_predicted_total"] == float(f"{c.request_generated.sum:.6g}") > 1e4
+    assert c.generated_tokens > c.request_generated.sum
+    assert page["llamacpp:prompt_tokens_total"] == pytest.approx(c.prompt_tokens - c.cached_tokens, rel=1e-5)
+    assert page["llamacpp:n_tokens_max"] == c.most_tokens
+    assert [llamacpp.stream(n) for n in (7, 0.25, 123456.7, 1234567)] == ["7", "0.25", "123457", "1.23457e+06"]
+    assert total(snapshot, "llm_requests_waiting") == live.engine.gauges.waiting > 0
+    assert not [s for s in snapshot.samples if s.name.endswith("_bucket")]
+
+
+def test_ollama_says_what_it_holds_and_nothing_else() -> None:
+    live, snapshot = checked("ollama", "kv-full")
+    machine, config = live.engine.config.machine, live.engine.config
+    size = machine.weight_bytes + config.pool_tokens * machine.kv_bytes_per_token
+    assert total(snapshot, "llm_model_vram_bytes") == size
+    assert total(snapshot, "llm_max_model_tokens") == config.max_model_len
+    assert not [s for s in snapshot.samples if s.name.startswith(("llm_request", "llm_generation"))]
+
+
+def test_dynamo_s_front_end_sees_the_calls_and_takes_prefill_for_a_queue() -> None:
+    live, snapshot = checked("dynamo", "kv-full")
+    c, page = live.engine.counters, lines(live, 60.0)
+    assert total(snapshot, "llm_gateway_requests_total", status="2xx") == c.e2e.count > 0
+    assert total(snapshot, "llm_gateway_ttft_seconds_count") == c.first_token.count
+    assert total(snapshot, "llm_gateway_calls_running") == live.engine.outlet.held
+    assert page['dynamo_frontend_queued_requests{model="sim-8b"}'] >= live.engine.gauges.waiting
+    assert not [s for s in snapshot.samples if s.name == "llm_gateway_queue_waiting"]
+
+
+def test_ray_s_page_holds_vllm_s_numbers_and_no_process() -> None:
+    (live, ray), (other, plain) = checked("ray"), checked("vllm")
+    assert live.engine.counters.generated_tokens == other.engine.counters.generated_tokens
+    for family in ("llm_request_ttft_seconds_sum", "llm_generation_tokens_total", "llm_requests_running"):
+        assert total(ray, family) == total(plain, family)
+    assert not [s for s in ray.samples if s.name.startswith(("llm_process", "llm_http"))]
+    assert b"ReplicaId=" in live.page_at(ORIGIN + 60)
+
+
+@pytest.mark.parametrize("dialect", ["tgi", "trtllm", "triton", "llamacpp", "ollama", "dynamo", "ray"])
+def test_the_same_requests_are_served_whatever_page_tells_of_them(dialect: str) -> None:
+    live, plain = server(dialect, "healthy"), server("vllm", "healthy")
+    for one in (live, plain):
+        one.advance(ORIGIN + 60.0)
+    assert live.world.clients.log == plain.world.clients.log
+
+
+@pytest.mark.parametrize(
+    ("dialect", "page", "claims", "extra"),
+    [
+        ("trtllm", "dynamo/trtllm-2026-01.prom", "trtllm_", set()),
+        ("dynamo", "dynamo/run-0.8.1-fe-light.prom", "dynamo_frontend_", set()),
+        ("triton", "triton/tensorrtllm_backend-readme-inflight.prom", "nv_", {"reason"}),
+    ],
+)
+def test_labels_are_those_of_a_recorded_page(dialect: str, page: str, claims: str, extra: set[str]) -> None:
+    real = SHARED / "reference" / "pages" / page
+    if not real.exists():
+        pytest.skip(f"no recorded page at {real}; LLMVITALS_SHARED locates the recordings")
+
+    def labels(text: str) -> dict[str, set[str]]:
+        found = re.findall(rf"^({claims}\w+)\{{(.*)\}} \S+$", text, re.M)
+        return {name: set(re.findall(r'(\w+)="', inner)) for name, inner in found}
+
+    def types(text: str) -> dict[str, str]:
+        return dict(re.findall(rf"^# TYPE ({claims}\w+) (\w+)$", text, re.M))
+
+    mine = server(dialect, "kv-full").page_at(ORIGIN + 60).decode()
+    told, shown = labels(real.read_text()), labels(mine)
+    both = set(told) & set(shown)
+    assert len(both) >= 4
+    assert {name for name in both if told[name] - extra != shown[name] - extra} == set()
+    said = types(real.read_text())
+    assert {name for name, kind in types(mine).items() if said.get(name, kind) != kind} == set()

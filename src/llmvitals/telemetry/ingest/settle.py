@@ -75,7 +75,8 @@ def usable(entry: Entry, raw: float) -> float | None:
     if boundless(entry.series, value):
         return value
     family = BY_NAME.get(row.family)
-    top = 1.0 if family is not None and family.unit == "ratio" else math.inf
+    ratio = family is not None and family.unit == "ratio" and not row.special  # ``derive`` makes one of it
+    top = 1.0 if ratio else math.inf
     return value if raw < row.ceiling and 0.0 <= value <= top and not math.isinf(value) else None
 
 
