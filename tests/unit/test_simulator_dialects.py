@@ -6,9 +6,12 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from click.testing import CliRunner
 
+from llmvitals.cli.simulate import command
 from llmvitals.errors import SettingsError
 from llmvitals.series import Snapshot
 from llmvitals.settings import Settings
@@ -19,8 +22,10 @@ from llmvitals.simulator.dialect import COUNTING
 from llmvitals.simulator.exposition import llamacpp
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.scenarios import scenario
+from llmvitals.simulator.serve import Served
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Lengths, Stream, Workload
+from llmvitals.sources.capture import read_capture
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.telemetry.ingest.check import check
 from llmvitals.triage.walk import diagnose
@@ -498,3 +503,31 @@ def test_labels_are_those_of_a_recorded_page(dialect: str, page: str, claims: st
     assert {name for name in both if told[name] - extra != shown[name] - extra} == set()
     said = types(real.read_text())
     assert {name for name, kind in types(mine).items() if said.get(name, kind) != kind} == set()
+
+
+@pytest.mark.parametrize("dialect", exposition.DIALECTS)
+def test_a_recording_in_each_dialect_is_read_as_one_target(dialect: str, tmp_path: Path) -> None:
+    words = ["healthy", "--dialect", dialect, "--for", "9s", "-o", str(tmp_path / "demo")]
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    seen = read_capture(tmp_path / "demo")
+    assert seen[0].kind == KINDS.get({"dynamo": "vllm"}.get(dialect, dialect))
+    assert all(s.label("instance") for shot in seen[0].snapshots for s in shot.samples)
+    gateways = {s.label("gateway") for shot in seen[0].snapshots for s in shot.samples} - {""}
+    assert gateways == ({"dynamo-0"} if dialect == "dynamo" else set())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "kind"),
+    [
+        ("ollama", "/api/ps", "application/json"),
+        ("trtllm", "/prometheus/metrics", "text/plain"),
+        ("tgi", "/metrics", "text/plain"),
+    ],
+)
+def test_a_page_is_served_where_the_engine_has_it(dialect: str, path: str, kind: str) -> None:
+    with Served(server(dialect, "healthy"), clock=lambda: ORIGIN + 5, sleep=lambda _: None) as served:
+        assert served.page_url == served.url + path
+        with urlopen(served.page_url, timeout=10) as answer:
+            assert answer.headers["content-type"].startswith(kind)
+            assert answer.read()
