@@ -144,6 +144,19 @@ def test_the_gpus_of_a_target_are_scraped_and_joined_to_it():
     assert [(k.label("instance"), k.label("gpu"), v) for k, v in active.items()] == [("a:1", "GPU-b", 0.75)]
 
 
+def test_the_gpus_of_any_gpu_exporter_are_joined():
+    page = b'nvidia_smi_gpu_info{index="1",uuid="b"} 1\nnvidia_smi_utilization_gpu_ratio{uuid="b"} 0.75\n'
+    clock = Steps()
+
+    def fetch(url: str, *, timeout_s: float) -> RawPage:
+        return RawPage(clock.now, 0.01, 200, page if "9835" in url else vllm_page())
+
+    target = Target(url="http://a:1", gpu_url="http://a:9835", gpus=("1",))
+    (seen,) = observe([target], seconds=3, interval=3, fetch=fetch, clock=clock)
+    busy = {k: v for k, v in seen.snapshots[0].samples.items() if k.name == "llm_gpu_busy_ratio"}
+    assert [(k.label("instance"), k.label("gpu"), v) for k, v in busy.items()] == [("a:1", "GPU-b", 0.75)]
+
+
 def test_two_targets_of_one_name_are_refused():
     with pytest.raises(SettingsError, match="two targets are named 'x'"):
         observe([Target(url="a:1", name="x"), Target(url="b:1", name="x")], seconds=1, interval=1)

@@ -78,7 +78,7 @@ class Watch:
             target,
             name,
             Ingest(instance=name, kind=target.kind, labels=target.labels, limits=limits),
-            Ingest(instance=name, kind="dcgm", labels=target.labels, limits=limits),
+            Ingest(instance=name, labels=target.labels, limits=limits),
             prober=_prober(target),
         )
 

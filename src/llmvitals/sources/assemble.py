@@ -17,8 +17,9 @@ from llmvitals.sources.service import Member, models_of
 from llmvitals.sources.views import Placed, is_gateway, kind_shown, merged, nearest, views, with_gateways
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
+from llmvitals.telemetry.registry import ADAPTERS
 
-GPU_KIND = "dcgm"
+GPU_KINDS: frozenset[str] = frozenset(adapter.kind for adapter in ADAPTERS if adapter.origin is Origin.GPU)
 CANONICAL_KIND = "llmvitals"
 _BESIDE = frozenset({Origin.GPU, Origin.HOST, Origin.GATEWAY})
 SERVICE_KIND = "service"
@@ -50,7 +51,7 @@ def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
     for target in targets:
         wanted.append((target, ""))
         if target.gpu_url:
-            gpu = Target(url=target.gpu_url, name=f"{name_of(target)}/gpu", kind=GPU_KIND, gpus=target.gpus)
+            gpu = Target(url=target.gpu_url, name=f"{name_of(target)}/gpu", kind="auto", gpus=target.gpus)
             wanted.append((gpu, name_of(target)))
     return tuple(wanted)
 
@@ -98,11 +99,11 @@ def joined(
 
 def is_gpu_only(seen: Observed) -> bool:
     """Whether a target is a GPU page that was joined to no engine: there is nothing in it to judge."""
-    return kind_shown(seen.snapshots) == GPU_KIND
+    return kind_shown(seen.snapshots) in GPU_KINDS
 
 
 def _is_beside(feed: Feed) -> bool:
-    return feed.kind == GPU_KIND or (feed.kind == CANONICAL_KIND and bool(feed.engine))
+    return feed.kind in GPU_KINDS or bool(feed.engine)
 
 
 def _owner(beside: Feed, engines: Sequence[Feed]) -> str | None:
@@ -117,7 +118,7 @@ def _snapshots(feed: Feed, beside: Sequence[Feed], limits: Limits | None) -> Ite
         joined = snapshot
         for other, pages in seen:
             near = nearest(pages, snapshot.t)
-            if near is not None and other.kind == GPU_KIND:
+            if near is not None and other.kind != CANONICAL_KIND:
                 joined = join_gpus(joined, near, other.gpus, instance=feed.name, model="")
             elif near is not None:
                 joined = _with(joined, near, feed.name)
