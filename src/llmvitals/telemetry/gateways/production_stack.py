@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import Origin
-from llmvitals.telemetry.gateways.workers import HEALTH, add_to, of_workers, place
+from llmvitals.telemetry.gateways.workers import HEALTH, REMOVED, add_to, of_workers, place
 from llmvitals.telemetry.mapping import Derived, FamilyGap, Parts, Row, Unused
 from llmvitals.telemetry.simple import added, gateway, source
 
@@ -35,6 +35,7 @@ ROWS: tuple[Row, ...] = added(
             "vllm:healthy_pods_total",
             "llm_gateway_upstream_up",
             special=HEALTH,
+            nothing=REMOVED,
             note="a gauge; with static discovery it stays 1 while an engine fails, unless health checks are on",
         ),
     )

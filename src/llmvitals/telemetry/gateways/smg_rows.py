@@ -6,7 +6,7 @@ exporter shows a summary: its quantiles are no histogram, its sum and count are 
 
 from __future__ import annotations
 
-from llmvitals.telemetry.gateways.workers import BREAKER, CALLS, HEALTH
+from llmvitals.telemetry.gateways.workers import BREAKER, CALLS, HEALTH, REMOVED
 from llmvitals.telemetry.mapping import Row, Unused
 
 HEAD = "it times a stream until its head only, and streams together with other calls"
@@ -70,8 +70,14 @@ SHARED: tuple[Row, ...] = (
         needs=_GRPC,
         note=f"{_STREAMS}; one mean per call",
     ),
-    Row("smg_worker_health", "llm_gateway_upstream_up", special=HEALTH),
-    Row("smg_worker_cb_state", "llm_gateway_breaker_open", special=BREAKER, note="half open counts as closed"),
+    Row("smg_worker_health", "llm_gateway_upstream_up", special=HEALTH, nothing=REMOVED),
+    Row(
+        "smg_worker_cb_state",
+        "llm_gateway_breaker_open",
+        special=BREAKER,
+        nothing=REMOVED,
+        note="half open counts as closed",
+    ),
     *(
         Row(
             "smg_worker_cb_outcomes",

@@ -7,7 +7,7 @@ not tried again as an error. Its breakers take a 429 for a success. Streams are 
 from __future__ import annotations
 
 from llmvitals.schema import Origin
-from llmvitals.telemetry.gateways.workers import BREAKER, CALLS, HEALTH, with_retries
+from llmvitals.telemetry.gateways.workers import BREAKER, CALLS, HEALTH, REMOVED, with_retries
 from llmvitals.telemetry.mapping import Row, Unused
 from llmvitals.telemetry.simple import added, gateway, source
 
@@ -57,12 +57,14 @@ ROWS: tuple[Row, ...] = added(
             "vllm_router_worker_health",
             "llm_gateway_upstream_up",
             special=HEALTH,
+            nothing=REMOVED,
             note="vllm_router_active_workers counts unhealthy ones too",
         ),
         Row(
             "vllm_router_cb_state",
             "llm_gateway_breaker_open",
             special=BREAKER,
+            nothing=REMOVED,
             late=True,
             note="half open counts as closed",
         ),

@@ -20,7 +20,7 @@ CALLS = "calls"  # a counter
 CALLED = "llm_gateway_requests_total"
 RETRIES = "llm_gateway_retries_total"
 
-_REMOVED = -1.0
+REMOVED = -1.0  # what the gauges of a worker say once it is gone
 _READ: Mapping[str, Callable[[float], float | None]] = {
     HEALTH: {0.0: 0.0, 1.0: 1.0}.get,
     BREAKER: {0.0: 0.0, 1.0: 1.0, 2.0: 0.0}.get,
@@ -50,7 +50,7 @@ def of_workers(parts: Parts, label: str = "worker") -> None:
     """
     for entry, raw in parts.specials:
         read = _READ.get(entry.row.special)
-        if read is None or raw == _REMOVED:
+        if read is None or raw == REMOVED:
             continue
         value, family = read(raw), entry.row.family
         if value is None:

@@ -166,15 +166,12 @@ def _fed_by(row: Row, adapter: Adapter) -> tuple[str, ...]:
 
 
 def _unsaid(parts: Parts, shaky: list[tuple[Entry, float]], fed: Mapping[str, tuple[str, ...]]) -> list[Bad]:
-    """What was left to ``derive``, cannot be a number, and of which ``derive`` did not say so itself.
-
-    A negative number may mean something there; it is none where ``derive`` found that it is none.
-    """
+    """What was left to ``derive``, cannot be a number, and of which ``derive`` did not say so itself."""
     told = {gap.family for gap in parts.gaps if gap.kind is GapKind.MISSING}
     bad: list[Bad] = []
     for entry, raw in shaky:
         own = entry.row.family
-        if boundless(entry.series, raw) or (math.isfinite(raw) and own not in told):
+        if boundless(entry.series, raw) or raw == entry.row.nothing:
             continue
         families = (*((own,) if own else ()), *fed[entry.row.source])
         bad.extend((family, dict(entry.series.labels)) for family in families if family not in told)
