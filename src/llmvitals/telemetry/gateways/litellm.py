@@ -96,7 +96,7 @@ def _deployments(parts: Parts) -> None:
     """Whether each deployment is fit for calls: the better of its states is 0."""
     states: dict[str, dict[str, float]] = {}
     for entry, raw in parts.specials:
-        named = _deployment(entry) if entry.row.special == STATE and raw >= 0.0 else ""
+        named = _deployment(entry) if entry.row.special == STATE and 0.0 <= raw < math.inf else ""
         if named:
             model = entry.source.get("litellm_model_name", "")
             by_model = states.setdefault(named, {})
