@@ -143,7 +143,8 @@ def test_t22_and_t26_gaps_between_tokens_keep_their_family_when_their_name_chang
         ended() + gauges() + histogram("inter_token_latency_seconds", FRONT, edge="0.02", below=7, count=9, total=0.3)
     )
     assert values(new, "llm_request_inter_token_seconds_count") == [9.0]
-    old = read(gauges() + histogram("time_per_output_token_seconds", FRONT, edge="0.05", below=7, count=9, total=0.3))
+    before = gauges(labels=FRONT)  # an engine_type is told from 0.4.4 on
+    old = read(before + histogram("time_per_output_token_seconds", FRONT, edge="0.05", below=7, count=9, total=0.3))
     assert values(old, "llm_request_inter_token_seconds_sum") == [0.3]
     assert not values(old, "llm_request_tpot_seconds_count")
     newest = histogram(
@@ -389,3 +390,15 @@ def test_a_real_page_of_a_worker_behind_another_front_end() -> None:
     assert values(snapshot, "llm_generation_tokens_total") == [300.0]
     assert values(snapshot, "llm_request_inter_token_seconds_count") == [299.0]
     assert not [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("gap") == "missing"]
+
+
+def test_t26_of_the_release_that_shows_both_names_only_the_gaps_are_taken() -> None:
+    """0.4.4 shows the whole time of requests over their tokens under the old name: three requests of 2 s a token."""
+    old = histogram("time_per_output_token_seconds", FRONT, edge="0.05", below=1, count=3, total=6.0)
+    new = histogram("inter_token_latency_seconds", FRONT, edge="0.02", below=7, count=9, total=0.3)
+    for page in (old + new, new + old):
+        found = read(ended() + gauges() + page)
+        assert values(found, "llm_request_inter_token_seconds_count") == [9.0]
+        assert values(found, "llm_request_inter_token_seconds_sum") == [0.3]
+        assert values(found, "llm_request_inter_token_seconds_bucket", le="0.05") == []
+    assert values(read(ended() + gauges() + old), "llm_request_inter_token_seconds_count") == []

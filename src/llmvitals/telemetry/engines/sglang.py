@@ -23,6 +23,7 @@ from llmvitals.telemetry.engines.sglang_derive import (
     generated,
     host_tier,
     identity,
+    old_gaps,
     pools,
     prefix_lookups,
     queues,
@@ -47,13 +48,14 @@ RELEASES: tuple[Version, ...] = tuple(version(text) for text in _READ.split())
 # Counters that are born with their first event: on the page of a release that has them, absent means 0.
 _BORN_AT_ZERO = ("llm_requests_aborted_total", "llm_preemptions_total", "llm_prompt_tokens_cached_total")
 
-_STAGES = "stages are timed batch by batch, not request by request"
+_PIECES = "a prefill is timed piece by piece: of a prompt in several chunks the whole is not told"
+_NO_DECODE = "the gaps between tokens are timed, not the decoding of a request as a whole"
 _LAST_WINDOW = "acceptance is shown of the last report only (spec_accept_length, spec_accept_rate), not in total"
 _NO_PROCESS = "the page comes from several processes, and the client library shows none of them"
 CANNOT: Mapping[str, str] = {
-    "llm_request_prefill_seconds": _STAGES,
-    "llm_request_decode_seconds": _STAGES,
-    "llm_request_inference_seconds": _STAGES,
+    "llm_request_prefill_seconds": _PIECES,
+    "llm_request_decode_seconds": _NO_DECODE,
+    "llm_request_inference_seconds": _NO_DECODE,
     "llm_spec_draft_tokens_total": _LAST_WINDOW,
     "llm_spec_accepted_tokens_total": _LAST_WINDOW,
     "llm_spec_accepted_tokens_by_position_total": _LAST_WINDOW,
@@ -106,6 +108,7 @@ def _derive(parts: Parts) -> None:
     queues(parts)
     refusals(parts)
     ended(parts)
+    old_gaps(parts)
     generated(parts)
     _born(parts)
     prefix_lookups(parts)

@@ -12,6 +12,7 @@ from llmvitals.telemetry.mapping import Derived, Entry, FamilyGap, Parts
 WAITING, REASON = "llm_requests_waiting", "llm_requests_waiting_by_reason"
 MADE, PROMPTS, CACHED = "llm_generation_tokens_total", "llm_prompt_tokens_total", "llm_prompt_tokens_cached_total"
 ENDED, E2E = "llm_requests_finished_total", "llm_request_e2e_seconds"
+GAPS = "llm_request_inter_token_seconds"
 QUERY, HIT = "llm_prefix_cache_query_tokens_total", "llm_prefix_cache_hit_tokens_total"
 HTTP, REJECTED = "llm_http_requests_total", "llm_requests_rejected_total"
 SLOTS = "llm_lora_slots"
@@ -44,6 +45,7 @@ _QUEUES: Mapping[str, str] = {
     "sglang:num_decode_prealloc_queue_reqs": "capacity",
 }
 _GRAMMAR = "sglang:num_grammar_queue_reqs"
+_OLD_GAPS = "sglang:time_per_output_token_seconds"
 _ROLES: Mapping[str, str] = {"unified": "both", "prefill": "prefill", "decode": "decode"}
 
 _IDENTITY = frozenset({"model", "rank", "engine"})
@@ -120,6 +122,18 @@ def ended(parts: Parts) -> None:
         return
     for series in [s for s in parts.samples if s.name == f"{E2E}_count"]:
         parts.put(ENDED, parts.samples[series], identity(series))
+
+
+def old_gaps(parts: Parts) -> None:
+    """Gaps between tokens as 0.4.3 and before name them. 0.4.4 has another name for them, and shows the whole time of
+    requests over their tokens under this one: it says nothing of the release.
+    """
+    if "label:engine_type" in parts.marks or any(series.name == f"{GAPS}_count" for series in parts.samples):
+        parts.marks -= {_OLD_GAPS}
+        return
+    for entry, value in parts.specials:
+        if entry.row.source == _OLD_GAPS and 0.0 <= value < math.inf:
+            parts.samples[entry.series] = parts.samples.get(entry.series, 0.0) + value
 
 
 def refusals(parts: Parts) -> None:

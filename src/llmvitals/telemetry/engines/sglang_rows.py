@@ -65,9 +65,9 @@ ROWS: tuple[Row, ...] = (
         "sglang:time_per_output_token_seconds",
         "llm_request_inter_token_seconds",
         span="0.3.6..0.4.3",
-        add=True,
         late=True,
-        note="to 0.4.3: a running mean per output, so its high quantiles are smooth",
+        special="old gaps",
+        note="to 0.4.3: a running mean per output, so its high quantiles are smooth; in 0.4.4 of whole requests: not read",
     ),
     Row(
         "sglang:request_time_per_output_token_seconds",

@@ -24,7 +24,9 @@ UNUSED: tuple[Unused, ...] = (
     Unused("sglang:dp_cooperation_*", _DP),
     Unused("sglang:eplb_*", "how evenly experts are used"),
     Unused("sglang:func_latency_seconds", "timers of single functions"),
-    Unused("sglang:per_stage_req_latency_seconds", "stages are timed batch by batch, not request by request"),
+    Unused(
+        "sglang:per_stage_req_latency_seconds", "a prompt in several chunks is timed chunk by chunk, never as a whole"
+    ),
     Unused("sglang:forward_execution_seconds", _STEPS),
     Unused("sglang:gpu_execution_seconds", _STEPS),
     Unused("sglang:gpu_overlap_wait_seconds", _STEPS),
