@@ -162,18 +162,26 @@ def test_latencies_are_seconds_though_no_name_says_so():
     assert found['llm_gateway_request_seconds_bucket{gateway="litellm",le="2"}'] == 3
 
 
-def test_time_per_token_keeps_the_client_librarys_edges():
-    edges = ("0.005", "0.05", "10.0", "+Inf")
+def test_t47_latency_per_output_token_is_no_time_per_token():
+    """Of a stream it is the time to its first token over all its tokens: 0.2 s over 100 makes 2 ms, however slow the rest."""
     text = page(
-        *(
-            f'litellm_deployment_latency_per_output_token_bucket{{{WHO},model_id="d1",le="{le}"}} {i}'
-            for i, le in enumerate(edges)
-        ),
-        f'litellm_deployment_latency_per_output_token_sum{{{WHO},model_id="d1"}} 0.2',
-        f'litellm_deployment_latency_per_output_token_count{{{WHO},model_id="d1"}} 3',
+        f'litellm_deployment_latency_per_output_token_bucket{{{WHO},model_id="d1",le="0.005"}} 1',
+        f'litellm_deployment_latency_per_output_token_bucket{{{WHO},model_id="d1",le="+Inf"}} 1',
+        f'litellm_deployment_latency_per_output_token_sum{{{WHO},model_id="d1"}} 0.002',
+        f'litellm_deployment_latency_per_output_token_count{{{WHO},model_id="d1"}} 1',
+        answered("200", 1),
     )
-    told = [s for s in canonical(text) if s.startswith("llm_gateway_tpot_seconds_bucket")]
-    assert [s.split('le="')[1].rstrip('"}') for s in told] == ["0.005", "0.05", "10", "+Inf"]
+    assert not [s for s in canonical(text) if s.startswith("llm_gateway_tpot_seconds")]
+    assert gaps(text)["llm_gateway_tpot_seconds"][0] == "unsupported"
+
+
+def test_a_release_without_a_clock_for_its_queue_is_not_waited_for():
+    assert gaps(page(answered("200", 3)))["llm_gateway_queue_seconds"] == (
+        "unsupported",
+        "it shows only with a release after 1.80",
+    )
+    declared = page("# TYPE litellm_request_queue_time_seconds histogram", answered("200", 3))
+    assert gaps(declared)["llm_gateway_queue_seconds"][0] == "no-traffic"
 
 
 def test_cache_hits_are_answers_and_cached_tokens_are_not():
@@ -191,7 +199,7 @@ def test_cache_hits_are_answers_and_cached_tokens_are_not():
 def test_a_cache_that_never_hit_is_0_and_a_release_without_one_says_nothing():
     declared = page("# TYPE litellm_cache_hits_metric_total counter", answered("200", 1))
     assert canonical(declared)['llm_gateway_cache_hits_total{gateway="litellm"}'] == 0
-    assert gaps(page(answered("200", 1)))["llm_gateway_cache_hits_total"][0] == "no-traffic"
+    assert gaps(page(answered("200", 1)))["llm_gateway_cache_hits_total"][0] == "unsupported"
 
 
 def test_the_total_of_tokens_is_not_added_to_its_parts():

@@ -9,6 +9,7 @@ from llmvitals.telemetry.mapping import Row, Unused
 # What litellm.py derives: rows that need a tenant, a status or a deployment.
 ANSWERED, FAILED, TOKENS, WAIT = "answered", "failed", "tokens", "wait"
 STATE, SERVED, REFUSED, LIMIT = "state", "served", "refused", "limit"
+NEWER = "a release after 1.80"
 ALIVE = "alive"  # before the first call its own families are declared only: these show that there is a proxy
 
 ROWS: tuple[Row, ...] = (
@@ -32,8 +33,8 @@ ROWS: tuple[Row, ...] = (
         "litellm_request_queue_time_seconds",
         "llm_gateway_queue_seconds",
         special=WAIT,
-        late=True,
-        note="from arrival until the proxy works on it; newer releases than 1.80",
+        needs=NEWER,
+        note="from arrival until the proxy works on it",
     ),
     Row(
         "litellm_llm_api_time_to_first_token_metric",
@@ -48,13 +49,6 @@ ROWS: tuple[Row, ...] = (
         add=True,
         late=True,
         note="calls that succeeded",
-    ),
-    Row(
-        "litellm_deployment_latency_per_output_token",
-        "llm_gateway_tpot_seconds",
-        add=True,
-        late=True,
-        note="a call's whole time over its output tokens, under the client library's edges: none above 10 s",
     ),
     Row("litellm_overhead_latency_metric", "llm_gateway_overhead_seconds", add=True, late=True),
     Row(
@@ -89,7 +83,7 @@ ROWS: tuple[Row, ...] = (
         "litellm_cache_hits_metric",
         "llm_gateway_cache_hits_total",
         add=True,
-        late=True,
+        needs=NEWER,
         note="answers from the response cache, not prefixes; 0 while there is no cache",
     ),
     Row(
@@ -108,6 +102,10 @@ _QUOTA = "what is left of a quota"
 _SPEND = "its own queue of spend to be written"
 _AGAIN = "an older count of the same calls"
 UNUSED: tuple[Unused, ...] = (
+    Unused(
+        "litellm_deployment_latency_per_output_token",
+        "of a stream its time to the first token over all its tokens, of other calls their whole time: no time per token",
+    ),
     Unused("litellm_requests_metric", _AGAIN),
     Unused("litellm_llm_api_failed_requests_metric", _AGAIN),
     Unused("litellm_total_tokens_metric", "input and output tokens, which are taken"),
@@ -156,6 +154,7 @@ UNUSED: tuple[Unused, ...] = (
 CANNOT: Mapping[str, str] = {
     "llm_gateway_calls_total": "calls are counted when they have been answered",
     "llm_gateway_retries_total": "it does not count the calls that it tries again",
+    "llm_gateway_tpot_seconds": "its time per output token is, of a stream, the time to the first over the number of all",
     "llm_gateway_breaker_open": "a deployment that is left out for a while shows as not up",
     "llm_gateway_queue_waiting": "it shows no queue; calls wait inside its event loop",
     "llm_gateway_queue_limit": "it shows no queue; calls wait inside its event loop",
