@@ -93,7 +93,7 @@ def test_times_of_failures_are_no_times_of_answers():
     found = canonical(text)
     assert found['llm_gateway_request_seconds_count{gateway="production-stack",model="m"}'] == 12
     assert found['llm_gateway_request_seconds_sum{gateway="production-stack",model="m"}'] == 3
-    assert found['llm_gateway_requests_total{gateway="production-stack",model="m",status="ok"}'] == 12
+    assert found['llm_gateway_requests_total{gateway="production-stack",model="m",status="answered"}'] == 12
     assert found['llm_gateway_requests_total{gateway="production-stack",model="m",status="error"}'] == 100
 
 

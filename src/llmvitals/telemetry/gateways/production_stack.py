@@ -24,8 +24,8 @@ KIND = "production-stack"
 _OWN = ("healthy_pods_total", "num_incoming_requests", "current_qps", "avg_decoding_length", "num_decoding_requests")
 _TIMES = "vllm:request_latency_seconds"
 _TIMED = "timed"
-_ENDED: Mapping[str, str] = {"success": "ok", "error": "error"}
-_MEANT = "its count, by status; ok: passed on, an engine's 429 or 500 at times too; error: what it saw fail"
+_ENDED: Mapping[str, str] = {"success": "answered", "error": "error"}
+_MEANT = "its count, by status; answered: passed on, an engine's 429 or 500 at times too; error: what it saw fail"
 
 ROWS: tuple[Row, ...] = added(
     (
