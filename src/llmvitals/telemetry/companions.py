@@ -13,6 +13,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.telemetry.mapping import FamilyGap, Parts, Row, Unused
 
 WORKER = "a Dynamo worker around the engine"
+LATER_WORKER = f"{WORKER}, of a release after 0.8"
 GENERATE = ("dynamo_endpoint", frozenset({"generate"}))
 """A worker has endpoints besides: clearing its cache, loading adapters. They are no requests."""
 
@@ -23,7 +24,7 @@ _COMPONENT_ROWS: tuple[Row, ...] = (
     Row(
         "dynamo_component_cancellation",
         "llm_requests_aborted_total",
-        needs=WORKER,
+        needs=LATER_WORKER,
         labels=(("model", "model"),),
         only=(GENERATE,),
         add=True,

@@ -6,6 +6,8 @@ taken from the count of timed calls, which are the successful ones; errors are t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmvitals.schema import Origin
 from llmvitals.telemetry.gateways.smg_rows import CANNOT, SHARED, UNUSED
 from llmvitals.telemetry.gateways.workers import with_retries
@@ -15,6 +17,7 @@ from llmvitals.telemetry.simple import added, gateway, source
 KIND = "sglang-router"
 
 _ERRORS = frozenset(str(status) for status in range(400, 600))
+_IN_HAND, _LOAD = "smg_worker_requests_active", "the policies cache_aware and manual"
 _QUEUE = "it shows nothing of its queue; what it refuses is among the answers (429)"
 
 ROWS: tuple[Row, ...] = added(
@@ -34,7 +37,7 @@ ROWS: tuple[Row, ...] = added(
             late=True,
             note="errors of every route: it does not tell them apart",
         ),
-        *SHARED,
+        *(replace(row, needs=_LOAD, late=False) if row.source == _IN_HAND else row for row in SHARED),
     )
 )
 

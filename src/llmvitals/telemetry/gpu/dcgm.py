@@ -23,6 +23,8 @@ _BLANK_INT = float(0x7FFFFFFFFFFFFFF0)  # the first of them: a count of ns passe
 _PODS = ("pod", "exported_pod", "pod_name")
 _LISTED = "its field in the exporter's list"
 _CHOSEN = "its field in the exporter's list: the default one leaves it out"
+_NEWER = "its field in the exporter's list: those of 3.x leave it out"
+_WHOLE = "a card that is not split into MIG slices"
 _PROFILED = "a data-centre GPU whose profiling counters DCGM may read"
 _UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 
@@ -57,14 +59,14 @@ ROWS: tuple[Row, ...] = (
     _row("PROF_SM_ACTIVE", "llm_gpu_sm_active_ratio", needs=_CHOSEN),
     _row("PROF_PIPE_TENSOR_ACTIVE", "llm_gpu_tensor_active_ratio", needs=_PROFILED),
     _row("PROF_DRAM_ACTIVE", "llm_gpu_dram_active_ratio", needs=_PROFILED),
-    _row("DEV_GPU_UTIL", "llm_gpu_busy_ratio", 0.01, "says only that a kernel was resident; absent under MIG"),
+    _row("DEV_GPU_UTIL", "llm_gpu_busy_ratio", 0.01, "says only that a kernel was resident", needs=_WHOLE),
     # the name of DCGM 4.6 for the same field; it still holds percent, whatever the name says
     _row("DEV_GPU_UTIL_RATIO", "llm_gpu_busy_ratio", special="range", needs=_CHOSEN),
     _row("DEV_BOARD_POWER_WATTS", "llm_gpu_power_watts", needs=_CHOSEN, fallback=True),
     _row("PROF_SM_UTIL_RATIO", "llm_gpu_sm_active_ratio", needs=_CHOSEN, fallback=True),
     _row("DEV_FB_USED", "llm_gpu_memory_used_bytes", _MIB, "reserved memory left out"),
     _row("DEV_FB_FREE", "llm_gpu_memory_free_bytes", _MIB),
-    _row("DEV_FB_RESERVED", "llm_gpu_memory_reserved_bytes", _MIB),
+    _row("DEV_FB_RESERVED", "llm_gpu_memory_reserved_bytes", _MIB, needs=_NEWER),
     _row("DEV_POWER_USAGE", "llm_gpu_power_watts"),
     _row("DEV_GPU_TEMP", "llm_gpu_temperature_celsius"),
     _row("DEV_SM_CLOCK", "llm_gpu_sm_clock_hertz", 1e6),
@@ -189,7 +191,7 @@ def _gap(family: str, marks: frozenset[str]) -> FamilyGap | None:
         return None
     if not rows:
         return FamilyGap(family, GapKind.UNSUPPORTED, "no field of dcgm-exporter says it")
-    first = rows[0]
+    first = next((row for row in rows if not row.needs), rows[0])
     reason = f"{first.source} is not among this exporter's fields"
     kind = GapKind.UNSUPPORTED if all(row.needs for row in rows) else GapKind.MISSING
     return FamilyGap(family, kind, f"{reason}; it needs {first.needs}" if first.needs else reason)

@@ -16,7 +16,7 @@ from llmvitals.telemetry.simple import source
 
 KIND = "nvidia-smi"
 
-_AMPERE = "a card with row remapping (Ampere and newer)"
+_AMPERE = "a card with row remapping (Ampere and newer) that is not split into MIG slices"
 _ECC = "a card with ECC memory"
 _WHOLE = "a card that is not split into MIG slices"
 
