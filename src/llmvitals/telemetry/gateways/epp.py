@@ -36,6 +36,7 @@ _STATUS: Mapping[str, str] = {
 }
 """The picker's own errors, and the HTTP status with which each is answered."""
 
+_AGE: Mapping[str, int] = {row.source: place for place, row in enumerate(ROWS)}
 _UPSTREAM_FAILED = "ModelServerError"
 _OTHER = "error"
 
@@ -79,12 +80,14 @@ def _derive(parts: Parts) -> None:
 
 
 def _newest(specials: list[tuple[Entry, float]]) -> dict[str, list[tuple[Entry, float]]]:
-    """What is left to work out, by its use; of each thing only what stands under the newest of its names."""
+    """What is left to work out, by its use; of each thing only what stands under the newest of its names.
+
+    Rows of one thing stand in the order of their age, the newest first: a name may have changed without its prefix.
+    """
     found: dict[tuple[str, str], dict[int, list[tuple[Entry, float]]]] = {}
     for entry, value in specials:
-        age = next(i for i, prefix in enumerate(GENERATIONS) if entry.row.source.startswith(prefix))
         thing = entry.row.special, entry.row.family
-        found.setdefault(thing, {}).setdefault(age, []).append((entry, value))
+        found.setdefault(thing, {}).setdefault(_AGE[entry.row.source], []).append((entry, value))
     by: dict[str, list[tuple[Entry, float]]] = {}
     for (use, _), ages in found.items():
         by.setdefault(use, []).extend(ages[min(ages)])
