@@ -104,6 +104,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused("vllm:kv_offload_cpu_cache_write_usage_perc", "a part of kv_offload_cpu_cache_usage_perc"),
     Unused("vllm:kv_offload_cpu_allocation_size", "chunks, whose size the page does not show"),
     Unused("vllm:kv_offload_config_info", "settings, no measurement"),
+    Unused("vllm:model_config_info", "settings, no measurement"),
     Unused("vllm:kv_offload_tiering_*", _TIERS),
     Unused("vllm:simple_kv_offload_load_blocks", _BLOCKS),
     Unused("vllm:simple_kv_offload_pending_store_blocks", _BLOCKS),

@@ -202,6 +202,7 @@ UNUSED: tuple[Unused, ...] = tuple(
     for name, why in (
         ("FI_DEV_NVLINK_BANDWIDTH_TOTAL", "its unit is documented nowhere"),
         ("FI_DEV_NVLINK_*", "errors of single links"),
+        ("FI_DEV_GPU_NVLINK_ERRORS", "errors of single links"),
         ("FI_DEV_MEM_CLOCK", "the SM clock is what falls when a card is held down"),
         ("FI_DEV_MEM_COPY_UTIL", "time in which memory was touched, not how much of its bandwidth"),
         ("FI_DEV_ENC_UTIL", "video engines, which no language model uses"),
