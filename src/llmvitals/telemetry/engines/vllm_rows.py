@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
         "llm_iteration_tokens",
         "0.6.4..0.11.0",
         "0.7.3",
-        note="a histogram despite its name; a prompt counts once, whole, at its first token",
+        note="a histogram despite its name; a prompt counts once, at its first token: whole, from 0.26 on less its cached tokens",
     ),
     Row(
         "vllm:prompt_tokens",

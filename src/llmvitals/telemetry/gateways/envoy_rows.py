@@ -69,7 +69,7 @@ ROWS: tuple[Row, ...] = simple.added(
             "envoy_http_downstream_cx_destroy_remote_active_rq",
             "llm_gateway_disconnects_total",
             late=True,
-            note="connections: over HTTP/2 one may hold several calls",
+            note="connections, of which one over HTTP/2 may hold several calls; who hangs up on an error's body is counted too",
         ),
         _cut("envoy_http_downstream_rq_idle_timeout"),
         Row("envoy_http_downstream_cx_total", special="downstream"),
