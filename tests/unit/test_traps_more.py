@@ -42,6 +42,17 @@ def test_t44_a_target_under_a_prefix_of_its_own_is_read_scrape_after_scrape() ->
         assert found.samples == read(page.format(p="dynamo_frontend", n=n)).samples
 
 
+def test_pools_of_data_parallel_ranks_stay_apart_and_none_overwrites_another() -> None:
+    page = "".join(
+        f'dynamo_component_{name}{{dp_rank="{rank}",dynamo_component="backend",model="m"}} {value}\n'
+        for name, told in (("gpu_cache_usage_percent", (0.9, 0.1)), ("total_blocks", (1000, 1000)))
+        for rank, value in enumerate(told)
+    )
+    found = read(page)
+    assert [values(found, "llm_kv_usage_ratio", rank=rank) for rank in "01"] == [[0.9], [0.1]]
+    assert [values(found, "llm_kv_blocks", rank=rank) for rank in "01"] == [[1000.0], [1000.0]]
+
+
 # -- T45: the endpoint picker ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("old", ["llm_d_epp_running_requests", "inference_objective_running_requests"])
 def test_t45_a_name_that_changed_with_or_without_its_prefix_counts_once(old: str) -> None:

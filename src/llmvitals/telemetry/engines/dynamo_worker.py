@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from llmvitals.series import Series
 from llmvitals.telemetry.companions import GENERATE, component_rows, roles
 from llmvitals.telemetry.companions import UNUSED as COMPANIONS
-from llmvitals.telemetry.mapping import Derived, Parts, Row, Unused
-from llmvitals.telemetry.simple import only, source
+from llmvitals.telemetry.mapping import Derived, Parts, Row, Unused, Whose
+from llmvitals.telemetry.simple import source
 
 KIND = "dynamo-worker"
 
@@ -60,6 +60,12 @@ CANNOT: Mapping[str, str] = {
 }
 
 
+def _identity(labels: Mapping[str, str]) -> Whose:
+    """The model, and the data-parallel rank where the engine tells of its pools rank by rank."""
+    named = {"model": labels["model"]} if labels.get("model") else {}
+    return Whose({"engine": KIND, "rank": labels.get("dp_rank") or "0", **named})
+
+
 def _derive(parts: Parts) -> None:
     """Requests that have ended: as many as were timed."""
     roles(parts)
@@ -79,7 +85,7 @@ ADAPTER = source(
     claims=(b"dynamo_component_",),
     versions="0.8-1.6",
     none_found="Set DYN_SYSTEM_PORT on the worker and point at that port.",
-    identity=only(KIND, model="model"),
+    identity=_identity,
     derive=_derive,
     derived=(Derived(ENDED, "dynamo_component_request_duration_seconds", "", "its count; no reason is known"),),
     cannot=CANNOT,
