@@ -41,9 +41,9 @@ def waiting(document: dict[str, Any]) -> list[float]:
     ("name", "content"),
     [
         ("page.prom", PAGE),
-        ("page.prom.gz", gzip.compress(PAGE)),
+        ("page.prom.gz", gzip.compress(PAGE, mtime=0)),
         ("page.http", HEAD + PAGE),
-        ("page.http", HEAD + gzip.compress(PAGE)),
+        ("page.http", HEAD + gzip.compress(PAGE, mtime=0)),
         (
             "curl.http",
             b"> GET /metrics HTTP/1.1\n> Host: a\n\n< HTTP/1.1 200 OK\n< content-type: text/plain\n\n" + PAGE,
@@ -56,6 +56,7 @@ def waiting(document: dict[str, Any]) -> list[float]:
         ("beside.http", b"< HTTP/1.1 200 OK\n< content-encoding: gzip\n\n(body: body.prom.gz)\n"),
         ("beside.http", b"< HTTP/1.1 200 OK\n\n(body: body.prom.gz; a proxy dropped the header)\n"),
     ],
+    ids=["plain", "gzip", "http-gzip", "http", "curl", "redirect", "beside", "beside-without-header"],
 )
 def test_saved_pages_of_every_form_are_read(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / "body.prom.gz").write_bytes(gzip.compress(PAGE))
