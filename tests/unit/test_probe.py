@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, repeat
 from pathlib import Path
@@ -155,6 +158,57 @@ def test_nobody_there_is_an_outcome() -> None:
     with Answers({}) as server:
         gone = server.url
     assert ask(gone, CHAT, "m", timeout_s=5).outcome == "unreachable"
+
+
+@contextlib.contextmanager
+def dripping(start: bytes, again: bytes, pause: float) -> Iterator[str]:
+    """A server that answers every request with ``start``, and then with ``again`` until the client hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(start)
+                    while True:
+                        connection.sendall(again)
+                        time.sleep(pause)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(5)
+        assert not thread.is_alive(), "the client never hung up"
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "again", "pause"),
+    [
+        (b"HTT", b"P", 0.05),
+        (OK + b"X-Slow: ", b"a", 0.05),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0.0),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n5;a=", b"x", 0.05),
+        (OK + b"\r\n", b"x", 0.05),
+        (OK + b"\r\n", delta("one"), 0.05),
+    ],
+    ids=["status line", "headers", "continue", "length of a chunk", "body", "tokens without end"],
+)
+def test_a_server_that_drips_is_cut_off_at_the_deadline(start: bytes, again: bytes, pause: float) -> None:
+    """No single read takes long there, so that a time limit on reads never comes."""
+    with dripping(start, again, pause) as url:
+        began = time.monotonic()
+        assert ask(url, CHAT, "m", timeout_s=0.4) == Asked("timeout")
+        assert time.monotonic() - began < 2.0
+
+
+def test_an_error_that_is_null_is_none_and_pieces_that_are_no_list_say_nothing() -> None:
+    piece = event({"error": None, "choices": [{"delta": {"content": "one"}}]})
+    assert stream(CHAT, (100.2, piece), (100.4, DONE)).outcome == "ok"
+    assert stream(CHAT, (100.2, event({"choices": 5})), (100.4, DONE)).outcome == "empty"
 
 
 def test_credentials_of_the_url_are_sent() -> None:

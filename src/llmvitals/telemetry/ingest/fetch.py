@@ -6,23 +6,17 @@ absolute deadline, and a watchdog closes the connection of a server that drips i
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-import socket
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from llmvitals.errors import SettingsError
 from llmvitals.telemetry.ingest.page import Limits, RawPage, TooLargeError, bounded, unpacked
 from llmvitals.telemetry.registry import path_of
+from llmvitals.telemetry.watchdog import Watchdog, watchdog, watched_pools
 
 ACCEPT = "text/plain;version=0.0.4"
 """The classic text format: asking for OpenMetrics makes newer client libraries respell names that hold a colon."""
@@ -31,55 +25,6 @@ _HOPS = 3
 _CHUNK = 65_536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OURS = frozenset({"gzip", "x-gzip", "identity", ""})
-
-
-class _Watchdog:
-    """Shuts down the socket in use once the deadline is over."""
-
-    def __init__(self) -> None:
-        self.connection: HTTPConnection | None = None
-        self.fired = False
-
-    def fire(self) -> None:
-        """End whatever the connection waits for."""
-        self.fired = True
-        sock = self.connection.sock if self.connection is not None else None
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-
-_WATCHDOG: contextvars.ContextVar[_Watchdog | None] = contextvars.ContextVar("watchdog", default=None)
-
-
-class _Watched(HTTPConnection):
-    """A connection that tells the watchdog of the running fetch which socket it uses."""
-
-    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        _watch(self)
-        super().request(*args, **kwargs)
-
-
-class _WatchedTls(HTTPSConnection):
-    """The same over TLS."""
-
-    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        _watch(self)
-        super().request(*args, **kwargs)
-
-
-def _watch(connection: HTTPConnection) -> None:
-    watchdog = _WATCHDOG.get()
-    if watchdog is not None:
-        watchdog.connection = connection
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Watched
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _WatchedTls
 
 
 class _TimeUpError(Exception):
@@ -126,8 +71,7 @@ class Fetcher:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._limits = limits or Limits()
         self._clock = clock
-        self._pools = urllib3.PoolManager(num_pools=64, maxsize=4, retries=False)
-        self._pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+        self._pools = watched_pools(num_pools=64, maxsize=4, retries=False)
 
     def fetch(self, url: str, *, timeout_s: float, headers: Mapping[str, str] | None = None) -> RawPage:
         """The page at ``url``, or one whose ``error`` says why there is none. Never takes longer than ``timeout_s``.
@@ -135,25 +79,19 @@ class Fetcher:
         The name lookup is the system's and is not cut short. ``t`` is taken when the last byte has arrived.
         """
         began = time.monotonic()
-        watchdog = _Watchdog()
-        timer = threading.Timer(timeout_s, watchdog.fire)
-        timer.daemon = True
-        timer.start()
-        token = _WATCHDOG.set(watchdog)
         status: int | None = None
         body: bytes | None = None
         error = ""
+        dog: Watchdog | None = None
         try:
-            status, body = self._follow(page_url(url), headers or {}, began + timeout_s)
+            with watchdog(timeout_s) as dog:
+                status, body = self._follow(page_url(url), headers or {}, began + timeout_s)
         except _ForeignRedirect as redirect:
             status, error = redirect.status, f"redirects to another host ({redirect.host}), which is not followed"
         except (urllib3.exceptions.HTTPError, _TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
-            error = self._words(_TimeUpError() if watchdog.fired else failure, timeout_s)
+            error = self._words(_TimeUpError() if dog is not None and dog.fired else failure, timeout_s)
         except SettingsError as wrong:
             error = wrong.thing
-        finally:
-            timer.cancel()
-            _WATCHDOG.reset(token)
         return RawPage(self._clock(), time.monotonic() - began, status, None if error else body, error)
 
     def _words(self, failure: BaseException, timeout_s: float) -> str:

@@ -12,6 +12,7 @@ import msgspec
 import urllib3
 
 from llmvitals.telemetry.probe.dialects import Dialect
+from llmvitals.telemetry.watchdog import watchdog, watched_pools
 
 TOKENS = 16
 """The most tokens that a probe asks for: enough for a time per token, little enough to be no load."""
@@ -38,10 +39,16 @@ def ask(
     base: str, dialect: Dialect, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Asked:
     """Send one probe to the API at ``base`` and read its answer. Never raises for what a server does."""
+    with watchdog(timeout_s) as dog:  # drips that no read notices end there
+        asked = _asked(base, dialect, model, timeout_s, clock)
+    return Asked(_TIMEOUT) if dog.fired else asked
+
+
+def _asked(base: str, dialect: Dialect, model: str, timeout_s: float, clock: Callable[[], float]) -> Asked:
     began = clock()
     body = msgspec.json.encode(dialect.body(model, TOKENS))
     try:
-        with urllib3.PoolManager(retries=False) as pool:
+        with watched_pools(retries=False) as pool:
             response = _open(pool, base + dialect.path, body, timeout_s)
             try:
                 if response.status != 200:

@@ -69,7 +69,7 @@ def read_generate(line: bytes) -> Piece | None:
     found = _object(line)
     if found is None:
         return None
-    if "error" in found:
+    if found.get("error"):  # some servers write a null beside each piece
         return Piece(failed=True, last=True)
     tokens, took = _count(found.get("eval_count")), _count(found.get("eval_duration"))
     return Piece(
@@ -90,11 +90,12 @@ def read_chat(line: bytes) -> Piece | None:
     found = _object(data)
     if found is None:
         return None
-    if "error" in found:
+    if found.get("error"):
         return Piece(failed=True, last=True)
     usage = found.get("usage")
     tokens = _count(usage.get("completion_tokens")) if isinstance(usage, dict) else None
-    return Piece(text=any(_says(choice) for choice in found.get("choices") or ()), tokens=tokens)
+    choices = found.get("choices")
+    return Piece(text=any(map(_says, choices if isinstance(choices, list) else ())), tokens=tokens)
 
 
 def _says(choice: object) -> bool:
