@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind
 from llmvitals.triage.view import Badge, Card, Check, Row, Stage, View
 
@@ -135,10 +136,9 @@ def verdict(view: View, facts: Iterable[str], *, stale: bool) -> str:
 
 def confidence(card: Card) -> str:
     """A meter with the number and the word beside it."""
-    percent = f"{card.confidence:.0%}"
     return (
-        f'<span>Confidence<span class="lv-meter"><i style="width:{percent}"></i></span>'
-        f"<b>{percent}</b> ({escape(card.trust)})</span>"
+        f'<span>Confidence<span class="lv-meter"><i style="width:{card.confidence:.1%}"></i></span>'
+        f"<b>{with_unit(card.confidence, 'ratio')}</b> ({escape(card.trust)})</span>"
     )
 
 

@@ -111,7 +111,7 @@ def test_the_verdict_its_number_and_its_confidence_are_on_top(page, url, name, s
     opened(page, url, size)
     picture(page, f"cause-{name}")
     top = page.has(".lv-verdict")
-    for said in ("Cause found", "Preemption thrash", SENTENCES["cause"], "94%", "high", "vllm-0", "llama-3-8b"):
+    for said in ("Cause found", "Preemption thrash", SENTENCES["cause"], "94 %", "high", "vllm-0", "llama-3-8b"):
         assert said in top.text
     action = page.has(".lv-action")
     assert "max_num_seqs = 4" in action.text

@@ -9,7 +9,7 @@ from llmvitals.gaps import Gap, GapKind
 from llmvitals.settings import Settings, Slo
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.triage.judge import blind_spots, bound_of, confidence, explained, finding, judge, proved, weigh
+from llmvitals.triage.judge import belief, blind_spots, bound_of, confidence, explained, finding, judge, proved, weigh
 from llmvitals.triage.model import Check, Limit, Proof, Remedy
 from llmvitals.triage.verdict import State
 
@@ -128,7 +128,7 @@ def test_a_proof_makes_a_suspicion_certain_and_nothing_else_does(seen, sure, cer
     known = readings(waiting_last=5.0, **seen)
     found = judge(made, known, SETTINGS)
     assert found.state is State.FIRING
-    assert (confidence(made, found), proved(made, found)) == (sure, certain)
+    assert (belief(made, found), proved(made, found)) == (sure, certain)
     assert explained(made, found) == (("cold-start", "unbounded-queue") if certain else ("cold-start",))
     assert finding(made, found, known, SETTINGS).note == ("It is certain." if certain else "A suspicion.")
     assert [e.signal for e in found.evidence] == ["waiting_last", "kv_room_ratio"]
@@ -152,7 +152,7 @@ def test_a_limit_that_an_alternative_and_the_proof_share_is_told_once():
 def test_what_confirms_counts_beside_a_proof():
     made = check((A,), proof=SURE, confirms=(B,), confidence=0.4)
     found = judge(made, readings(waiting_last=5.0, kv_room_ratio=0.5, running_max=4.0), SETTINGS)
-    assert confidence(made, found) == 0.91  # 0.9 by the proof, and 0.01
+    assert belief(made, found) == 0.91  # 0.9 by the proof, and 0.01
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_excludes_a_cause_rules_it_out(seen, state):
         assert "not there" in found.reason
 
 
-# -- confidence -------------------------------------------------------------------------------------------------------
+# -- belief and confidence --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("more", "sure"),
     [
@@ -183,20 +183,28 @@ def test_what_excludes_a_cause_rules_it_out(seen, state):
         ({}, 0.78),  # unseen
     ],
 )
-def test_what_confirms_moves_the_confidence(more, sure):
+def test_what_confirms_moves_the_belief(more, sure):
     made = check((A,), confirms=(C,), confidence=0.8)
     found = judge(made, readings(waiting_last=5.0, **more), SETTINGS)
     assert found.state is State.FIRING
-    assert confidence(made, found) == sure
+    assert belief(made, found) == sure
 
 
-def test_confidence_stays_inside_its_bounds():
+def test_belief_stays_inside_its_bounds():
     high = check((A,), confirms=(B, C), confidence=0.97)
     found = judge(high, readings(waiting_last=5.0, running_max=1.0, kv_room_ratio=1.0), SETTINGS)
-    assert confidence(high, found) == 0.98  # not 0.99
+    assert belief(high, found) == 0.98  # not 0.99
     low = check((A,), confirms=(B, C), confidence=0.1)
     found = judge(low, readings(waiting_last=5.0, running_max=100.0, kv_room_ratio=-1.0), SETTINGS)
-    assert confidence(low, found) == 0.05  # not 0
+    assert belief(low, found) == 0.05  # not 0
+
+
+def test_what_is_stated_is_the_share_that_such_verdicts_hold(monkeypatch):
+    monkeypatch.setattr("llmvitals.triage.judge.calibrated", lambda belief: belief / 2)
+    made, known = check((A,), confirms=(C,), confidence=0.8), readings(waiting_last=5.0, kv_room_ratio=-0.5)
+    found = judge(made, known, SETTINGS)
+    assert confidence(made, found) == 0.375  # half of 0.8 - 0.05
+    assert finding(made, found, known, SETTINGS).confidence == 0.375
 
 
 def test_a_finding_carries_its_action_with_a_number_and_its_runbook():

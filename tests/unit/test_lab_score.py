@@ -11,6 +11,7 @@ from llmvitals.lab.calibration import calibration, suggest
 from llmvitals.lab.result import LEVELS, Heard, Kind, level_of, sources_of
 from llmvitals.lab.result import heard as hear
 from llmvitals.lab.score import score
+from llmvitals.triage.calibration import calibrated
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.verdict import Outcome, Verdict
 from support.played import FULL, UNSURE, heard, played
@@ -315,7 +316,7 @@ def test_a_verdict_of_shedding_is_as_sure_as_its_check(monkeypatch):
     row = replace(BY_CAUSE["overloaded-and-shedding"], confidence=0.61)
     monkeypatch.setitem(BY_CAUSE, row.cause, row)
     verdict = Verdict(Outcome.SHEDDING, "Load is refused.", None, (), (), ())
-    assert hear(verdict) == Heard("shedding", "overloaded-and-shedding", 0.61)
+    assert hear(verdict) == Heard("shedding", "overloaded-and-shedding", calibrated(0.61))
 
 
 def test_each_cause_gets_the_share_that_its_lead_was_right_and_a_rising_map():

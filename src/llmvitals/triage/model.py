@@ -39,8 +39,8 @@ class Remedy:
 class Proof:
     """What another source shows that turns a suspicion into a certainty. ``limits``: all must hold beside the check's own.
 
-    Proved, the check has this ``confidence`` and ``note``, may lead even where it otherwise would not, and ``explains``
-    these causes besides its own.
+    Proved, the check has this ``confidence`` (a belief, as its own) and ``note``, may lead even where it otherwise would
+    not, and ``explains`` these causes besides its own.
     """
 
     limits: tuple[Limit, ...]
@@ -54,13 +54,14 @@ class Check:
     """One cause of the catalogue.
 
     ``when``: alternatives, each a conjunction of limits; the check fires when one of them holds whole. ``cites``:
-    signals whose numbers the verdict's sentence carries. ``confirms``: limits that raise (or, unmet, lower) the
-    confidence. ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause.
-    ``hazard``: it leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it
-    needs no least number of pages; ``by_scrapes``: it counts scrapes, readable or not. ``outcome``: what the verdict is
-    called when it holds. ``needs``: for causes that no engine page shows, what would. ``source``: the section of the
-    source documents. ``proof``: what another source adds to make it certain. ``unless``: limits, any
-    of which rules it out; what cannot be seen rules nothing out.
+    signals whose numbers the verdict's sentence carries. ``confidence``: how far it is believed in where it fires, which
+    ``calibration`` turns into the share that is stated. ``confirms``: limits that raise (or, unmet, lower) that belief.
+    ``explains``: causes that are only its consequences. ``leads``: whether it may be the leading cause. ``hazard``: it
+    leads even while nobody is hurt. ``even_idle``: it is named even without traffic. ``at_once``: it needs no least number
+    of pages; ``by_scrapes``: it counts scrapes, readable or not. ``outcome``: what the verdict is called when it holds.
+    ``needs``: for causes that no engine page shows, what would. ``source``: the section of the source documents.
+    ``proof``: what another source adds to make it certain. ``unless``: limits, any of which rules it out; what cannot be
+    seen rules nothing out.
     """
 
     cause: str

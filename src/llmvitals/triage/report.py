@@ -115,7 +115,7 @@ def headline(verdict: Verdict) -> Text:
     line = Text(f"{icon} {word}", style=style)
     if verdict.leading is not None:
         line.append(f"  {verdict.leading.cause}", style="bold")
-        line.append(f"  (confidence {verdict.leading.confidence:.0%})", style="dim")
+        line.append(f"  (confidence {with_unit(verdict.leading.confidence, 'ratio')})", style="dim")
     where = scope_name(verdict)
     if where:
         line.append(f"  {where}", style="cyan")
@@ -128,7 +128,7 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     if verdict.leading is not None:
         parts += _told(verdict.leading)
     for found in verdict.contributing:
-        parts.append(Text(f"  also: {found.cause} ({found.confidence:.0%})", style="yellow"))
+        parts.append(Text(f"  also: {found.cause} ({with_unit(found.confidence, 'ratio')})", style="yellow"))
         parts.append(Padding(Text(_change(found), style="dim"), (0, 0, 0, 8)))
     if steps:
         parts.append(_walk_table(verdict))
