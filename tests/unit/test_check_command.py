@@ -135,3 +135,28 @@ def test_options_that_go_together() -> None:
         run("--kind", "vllm")
     with pytest.raises(click.BadParameter):
         run("--check", "x", "--kind", "nonesuch")
+
+
+def test_host_and_port_alone_mean_the_page_of_the_kind_that_is_named():
+    body = b"trtllm_request_queue_time_seconds_count 3\n"
+    with Answers({"/prometheus/metrics": Answer(body)}) as server:
+        run("--check", server.url, "--kind", "trtllm", "--json")
+        assert [asked.path for asked in server.asked] == ["/prometheus/metrics"]
+
+
+@pytest.mark.parametrize("name", ["gone.prom", "folder", "a\nb.prom", "nul\0byte"])
+def test_a_file_that_cannot_be_read_is_not_spoken_of_as_a_server(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    code, found = checked(tmp_path / name)
+    assert code == 3
+    assert "cannot be read" in found["refused"]
+    assert "permissions" in found["refused"]
+    assert "server" not in found["refused"]
+    assert "\n" not in found["refused"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless device here")
+def test_what_goes_on_without_end_is_refused_at_the_limit() -> None:
+    code, found = checked("/dev/zero")
+    assert code == 3
+    assert "larger than 16 MiB" in found["refused"]

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from llmvitals.cli.screen import show
 from llmvitals.errors import LlmvitalsError
+from llmvitals.sources.page_file import contents
 from llmvitals.sources.place import is_url, without_secrets
-from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
+from llmvitals.telemetry.ingest import Fetcher, page_url
 from llmvitals.telemetry.ingest.check import FamilyState, PageReport, check
 from llmvitals.telemetry.ingest.recorded import recorded
 
@@ -36,25 +37,27 @@ def run(target: str, *, kind: str, as_json: bool) -> int:
 
 def _checked(target: str, kind: str) -> PageReport:
     if not is_url(target):
-        return check(_read(Path(target)), place=target, kind=kind)
+        return _saved(Path(target), kind)
     try:
-        url = page_url(target)
+        url = page_url(target, kind)
     except LlmvitalsError as error:
         return PageReport("", "", "", str(error))
     return check(Fetcher().fetch(url, timeout_s=TIMEOUT_SECONDS), place=without_secrets(url), kind=kind)
 
 
-def _read(file: Path) -> RawPage:
+def _saved(file: Path, kind: str) -> PageReport:
     try:
-        return recorded(file.read_bytes(), file.stat().st_mtime, lambda name: _beside(file, name))
-    except OSError as error:
-        return RawPage(0.0, None, None, None, f"cannot be read ({error.strerror})")
+        content, t = contents(file)
+    except LlmvitalsError as error:
+        return PageReport("", "", "", " ".join(str(error).split()))
+    page = recorded(content, t, lambda name: _beside(file, name))
+    return check(page, place=str(file), kind=kind)
 
 
 def _beside(file: Path, name: str) -> bytes | None:
     try:
-        return (file.parent / name).read_bytes()
-    except OSError:
+        return contents(file.parent / name)[0]
+    except LlmvitalsError:
         return None
 
 
@@ -63,7 +66,7 @@ def _print(report: PageReport) -> None:
         click.echo(report.refused, err=True)
     else:
         show(Text(_headline(report)))
-        show(_table(("Family", "How", "Source series", "Samples", "Why"), [_row(family) for family in report.families]))
+        show(_table(("Family", "How", "Source series", "Samples", "Why"), [_row(family) for family in report.families]), whole=True)
     lists: tuple[tuple[str, list[tuple[str, ...]]], ...] = (
         ("Known and unused", [(unused.name, unused.why) for unused in report.known_unused]),
         ("Unknown to this version of llmvitals", [(name,) for name in report.unknown]),
@@ -72,7 +75,7 @@ def _print(report: PageReport) -> None:
     for title, rows in lists:
         if rows:
             show(Text(f"\n{title} ({len(rows)})"))
-            show(_table((), rows[:_ROWS]))
+            show(_table((), rows[:_ROWS]), whole=True)
         if len(rows) > _ROWS:
             show(Text(f"... and {len(rows) - _ROWS} more: --json lists all"))
 
