@@ -129,6 +129,17 @@ def test_people_see_the_same(tmp_path: Path) -> None:
     assert run("--check", file, "--kind", "dcgm")[0] == 3
 
 
+def test_piped_a_name_is_never_cut_so_that_it_can_be_looked_for(tmp_path: Path) -> None:
+    file = tmp_path / "page.prom"
+    long = "vllm:" + "_".join(["a_name_that_nobody_has_heard_of"] * 6)
+    file.write_bytes(PAGE + f"{long} 1\n".encode())
+    words = run("--check", file)[1]
+    assert long in words
+    rows = [line.split() for line in words.splitlines()]
+    assert ["llm_requests_waiting", "mapped", "vllm:num_requests_waiting", "7"] in [row[:4] for row in rows]
+    assert any(row[0] == "llm_request_computed_prompt_tokens" for row in rows if row)
+
+
 def test_options_that_go_together() -> None:
     assert json.loads(run("--json")[1]) == json.loads(run("--format", "json")[1])
     with pytest.raises(click.UsageError):

@@ -66,7 +66,8 @@ def _print(report: PageReport) -> None:
         click.echo(report.refused, err=True)
     else:
         show(Text(_headline(report)))
-        show(_table(("Family", "How", "Source series", "Samples", "Why"), [_row(family) for family in report.families]), whole=True)
+        states = [_row(family) for family in report.families]
+        show(_table(("Family", "How", "Source series", "Samples", "Why"), states), whole=True)
     lists: tuple[tuple[str, list[tuple[str, ...]]], ...] = (
         ("Known and unused", [(unused.name, unused.why) for unused in report.known_unused]),
         ("Unknown to this version of llmvitals", [(name,) for name in report.unknown]),

@@ -14,6 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 PIPED_WIDTH = 120
 """Columns where there is no terminal: wide enough that tables keep their lines."""
 
+_LONGEST = 100_000
+"""Columns that no line of a result needs; a table takes what its cells need and no more."""
+
 
 def out() -> Console:
     """Where results go."""
@@ -25,12 +28,17 @@ def err() -> Console:
     return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
 
-def show(what: RenderableType) -> None:
-    """Put a result on stdout; piped, without the blanks with which a table fills its lines."""
+def show(what: RenderableType, *, whole: bool = False) -> None:
+    """Put a result on stdout; piped, without the blanks with which a table fills its lines.
+
+    ``whole``: piped, its lines are as long as they must be, so that a name that somebody looks for is never cut in two.
+    """
     console = out()
     if console.is_terminal:
         console.print(what)
         return
+    if whole:
+        console = Console(width=_LONGEST, highlight=False, emoji=False)
     with console.capture() as kept:
         console.print(what)
     click.echo("\n".join(line.rstrip() for line in kept.get().splitlines()))
