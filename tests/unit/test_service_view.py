@@ -87,6 +87,20 @@ def router(i: int) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def first_tokens(kind: str, edges: Sequence[float], seconds: float) -> Callable[[int], bytes]:
+    """Pages of an engine whose first tokens all came after so many seconds: 20 more a page, counted at its own edges."""
+
+    def page(i: int) -> bytes:
+        at, many = 'model_name="m"', 20 * i
+        name = f"{kind}:time_to_first_token_seconds"
+        lines = [f'{name}_bucket{{{at},le="{edge}"}} {many if seconds <= edge else 0}' for edge in edges]
+        lines += [f'{name}_bucket{{{at},le="+Inf"}} {many}', f"{name}_sum{{{at}}} {many * seconds}"]
+        lines += [f"{name}_count{{{at}}} {many}", f"{kind}:num_requests_running{{{at}}} 2"]
+        return ("\n".join(lines) + "\n").encode()
+
+    return page
+
+
 def feed(name: str, body: Callable[[int], bytes], *, late: float = 0.0, **more: str) -> Feed:
     pages = [RawPage(1000.0 + STEP * i + late, 0.01, 200, body(i)) for i in range(PAGES)]
     return Feed(name, "auto", pages, **more)  # type: ignore[arg-type]
@@ -106,6 +120,31 @@ def only(window: Observed) -> Window:
 
 
 CHAT = Service(name="chat", engines=("a", "b"), gateways=("router",))
+
+
+# -- edges of their own ----------------------------------------------------------------------------------------------
+def test_engines_that_count_at_different_edges_add_up_only_at_those_they_share():
+    """Both keep the promise of 2 s; counted at every edge, nearly half of all would seem to have come after 10 s."""
+    fast, slow = first_tokens("vllm", (0.1, 1.0, 2.5, 10.0), 0.09), first_tokens("sglang", (0.2, 1.0, 2.0, 10.0), 1.5)
+    service = Service(name="chat", engines=("a", "b"))
+    window = only(of(observed([feed("a", fast), feed("b", slow)], services=[service]), "chat"))
+    assert {t.label("le") for t in window.tracks("llm_request_ttft_seconds_bucket")} == {"1", "10", "+Inf"}
+    readings = compute(window, Settings())
+    assert readings["ttft_harm_p"].value == 1.0
+    assert readings["ttft_breach_ratio"].value == 0.0
+    assert 1.0 <= (readings["ttft_p95_seconds"].value or 0.0) <= 10.0
+
+
+def test_engines_that_share_no_edge_have_means_and_no_quantiles():
+    fast, slow = first_tokens("vllm", (0.1, 2.5), 0.09), first_tokens("sglang", (0.2, 2.0), 1.5)
+    service = Service(name="chat", engines=("a", "b"))
+    window = only(of(observed([feed("a", fast), feed("b", slow)], services=[service]), "chat"))
+    assert not window.tracks("llm_request_ttft_seconds_bucket")
+    found = compute(window, Settings())["ttft_harm_p"]
+    assert found.value is None
+    assert found.gap is not None
+    assert found.gap.kind is GapKind.UNSUPPORTED
+    assert "different edges" in found.gap.why
 
 
 # -- nothing counts twice ---------------------------------------------------------------------------------------------

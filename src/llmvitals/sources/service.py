@@ -23,6 +23,7 @@ CARRY_SECONDS = 10.0
 """A gauge older than this says nothing any more; a counter stands until its process ends."""
 
 EVERY_GPU = "llm_gpu_*"
+_UNLIKE = "its engines count with different edges, and share none"
 _UP, _GAP = "llm_target_up", "llm_family_gap"
 _AS_ASKED = frozenset({_UP, "llm_target_status", "llm_target_answer_seconds"})
 _APART = frozenset({Origin.HOST, Origin.GATEWAY})
@@ -97,6 +98,10 @@ def together(service: Service, members: Sequence[Member]) -> tuple[Snapshot, ...
     _share(serving)
     asked = {id(page): member.name for member in members for page in member.pages}
     gaps, dropped = _gaps(service.name, serving)
+    edges = _edges(serving)
+    gaps |= {
+        _gap(service.name, f"{name}_bucket", GapKind.UNSUPPORTED, _UNLIKE): 1.0 for name, e in edges.items() if not e
+    }
     turns = list(_turns(members, asked))
     first = turns[0][0] if turns else 0.0
     out: list[Snapshot] = []
@@ -113,7 +118,7 @@ def together(service: Service, members: Sequence[Member]) -> tuple[Snapshot, ...
                 out.clear()  # sums begin where all are in them
                 continue
             for one in serving:
-                samples.update(_numbers(service, one, t, dropped))
+                samples.update(_numbers(service, one, t, dropped, edges))
             samples.update(gaps)
         details = "; ".join(f"{name}: {page.detail}" for name, page in pages.items() if page.detail)
         out.append(Snapshot(t, samples, details))
@@ -199,6 +204,24 @@ def _gaps(instance: str, serving: Sequence[_Seen]) -> tuple[dict[Series, float],
     return gaps, frozenset(dropped)
 
 
+def _edges(serving: Sequence[_Seen]) -> dict[str, frozenset[str]]:
+    """The edges that all engines have, of each histogram in which theirs differ; none where only +Inf is left.
+
+    Counts at other edges do not add up: what one engine has at an edge, the others would seem to have none of.
+    """
+    found: dict[str, list[frozenset[str]]] = {}
+    for one in serving:
+        mine: dict[str, set[str]] = {}
+        for key in one.good[-1].samples if one.good else ():
+            family = family_of(key.name)
+            if family is not None and family.kind is Kind.HISTOGRAM and family.name not in one.left_out:
+                mine.setdefault(family.name, set()).update(filter(None, [key.label("le")]))
+        for name, own in mine.items():
+            found.setdefault(name, []).append(frozenset(own))
+    shared = {name: frozenset.intersection(*own) for name, own in found.items() if len(set(own)) > 1}
+    return {name: own if own - {"+Inf"} else frozenset() for name, own in shared.items()}
+
+
 def _card(family: str) -> bool:
     return origin_of(family) is Origin.GPU
 
@@ -230,7 +253,9 @@ def _asked(instance: str, pages: Mapping[str, Snapshot]) -> Iterator[tuple[Serie
                 yield _labelled(key, {"instance": instance, "rank": f"{name}/0"}), value
 
 
-def _numbers(service: Service, one: _Seen, t: float, dropped: frozenset[str]) -> Iterator[tuple[Series, float]]:
+def _numbers(
+    service: Service, one: _Seen, t: float, dropped: frozenset[str], edges: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[Series, float]]:
     """One engine's numbers at a moment: its newest page's, of an older page only what still holds."""
     if one.at < 0:
         return
@@ -238,7 +263,7 @@ def _numbers(service: Service, one: _Seen, t: float, dropped: frozenset[str]) ->
     old = t - page.t > CARRY_SECONDS
     for key, value in page.samples.items():
         if key not in one.moved:
-            one.moved[key] = _move(service, one, key, dropped)
+            one.moved[key] = _move(service, one, key, dropped, edges)
         moved = one.moved[key]
         if moved is not None and not (old and _fades(moved.name)):
             yield moved, value
@@ -250,13 +275,17 @@ def _fades(name: str) -> bool:
     return family is None or family.kind is Kind.GAUGE
 
 
-def _move(service: Service, one: _Seen, key: Series, dropped: frozenset[str]) -> Series | None:
+def _move(
+    service: Service, one: _Seen, key: Series, dropped: frozenset[str], edges: Mapping[str, frozenset[str]]
+) -> Series | None:
     """A sample's place in the service; None where it has none there."""
     family: Family | None = family_of(key.name)
     origin = origin_of(key.name)
     if family is None or key.name in _AS_ASKED or key.name == _GAP or origin in _APART:
         return None
     if family.name in dropped or family.name in one.left_out:
+        return None
+    if key.name.endswith("_bucket") and key.label("le") not in edges.get(family.name, {key.label("le")}):
         return None
     labels = {"instance": service.name}
     model = key.label("model")
