@@ -73,6 +73,15 @@ def path_of(kind: str) -> str:
     return next((adapter.path for adapter in ADAPTERS if adapter.kind == kind), "/metrics")
 
 
+def elsewhere() -> str:
+    """The pages that are not at ``/metrics``, and whose: what to try where there is none."""
+    found: dict[str, list[str]] = {}
+    for adapter in sorted(ADAPTERS, key=lambda adapter: adapter.title.lower()):
+        if adapter.path != "/metrics":
+            found.setdefault(adapter.path, []).append(adapter.title)
+    return ", ".join(f"{path} ({', '.join(titles)})" for path, titles in found.items())
+
+
 def engines() -> tuple[EngineMap, ...]:
     """For each source, how every canonical family comes about: mapped, derived, or unsupported because of a reason."""
     return tuple(
@@ -92,6 +101,7 @@ __all__ = [
     "How",
     "Support",
     "claims",
+    "elsewhere",
     "engines",
     "path_of",
     "speaks",

@@ -99,6 +99,7 @@ ADAPTER = source(
     derive=_derive,
     cannot=CANNOT,
     unused=UNUSED,
+    path="/prometheus/metrics",
 )
 
 __all__ = ["ADAPTER", "CANNOT", "ROLES"]

@@ -8,7 +8,7 @@ from llmvitals.errors import LlmvitalsError, PageError, SettingsError
 from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.engines import passthrough
 from llmvitals.telemetry.ingest.exposition import split_sample
-from llmvitals.telemetry.ingest.page import Limits, RawPage, readable
+from llmvitals.telemetry.ingest.page import Limits, RawPage, look_at, readable
 from llmvitals.telemetry.ingest.reader import Reader
 from llmvitals.telemetry.ingest.settle import Settle
 from llmvitals.telemetry.mapping import Adapter
@@ -77,7 +77,7 @@ class Ingest:
         body = readable(
             page, place=self._instance, limits=self._limits, documents=DOCUMENTS, known=self._speaks_as_before
         )
-        adapter = self._recognise(body)
+        adapter = self._recognise(body, page)
         read = self._reader.read(body)
         self._notes = self._reader.notes()
         samples = self._settle.samples(read)
@@ -97,7 +97,7 @@ class Ingest:
             samples[self._own("llm_target_status")] = float(page.status)
         return samples
 
-    def _recognise(self, body: bytes) -> Adapter:
+    def _recognise(self, body: bytes, page: RawPage) -> Adapter:
         """The adapter that reads this page; a target that becomes another kind is read afresh.
 
         A target that still speaks as it did is not held against every kind again.
@@ -106,7 +106,7 @@ class Ingest:
             return self._adapter
         adapter = claims(body, self._kind)
         if adapter is None:
-            raise self._not_understood(body)
+            raise self._not_understood(body, page)
         self._adapter = adapter
         self._reader = Reader(adapter, self._base, self._limits)
         self._settle = Settle(adapter, self._base)
@@ -115,7 +115,7 @@ class Ingest:
     def _speaks_as_before(self, body: bytes) -> bool:
         return self._adapter is not None and any(speaks(body, start) for start in self._adapter.claims)
 
-    def _not_understood(self, body: bytes) -> PageError:
+    def _not_understood(self, body: bytes, page: RawPage) -> PageError:
         foreign = next((title for start, title in FOREIGN if speaks(body, start)), None)
         wanted = next((a for a in ADAPTERS if a.kind == self._kind), None)
         if foreign is not None:
@@ -125,8 +125,6 @@ class Ingest:
         elif any(split_sample(line) for line in body[:65536].splitlines()):
             thing = "this is a metrics page, but of no engine that is understood"
         else:
-            return PageError(
-                "there is no metric on it", place=self._instance, remedy="Check the URL; engines serve /metrics."
-            )
+            return PageError("there is no metric on it", place=self._instance, remedy=look_at(page))
         remedy = wanted.none_found if wanted is not None else _POINT_AT
         return PageError(thing, place=self._instance, remedy=remedy)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
+from llmvitals.telemetry.registry import elsewhere
 
 _MIB = 1024 * 1024
 
@@ -60,6 +61,9 @@ class _Refusal:
     remedy: str
 
 
+_PATHS = f"Give the whole address: most pages are at /metrics, others at {elsewhere()}."
+_OF_A_FILE = "Check that this file is a saved metrics page."
+
 _STATUS: dict[int, _Refusal] = {
     400: _Refusal(
         "answered 400: something is missing in what was asked",
@@ -69,7 +73,7 @@ _STATUS: dict[int, _Refusal] = {
         "answered 401: it asks for credentials", "Put user:password@ into the URL, or use the engine's own port."
     ),
     403: _Refusal("answered 403: it refuses this client", "Allow this host, or use the engine's own port."),
-    404: _Refusal("answered 404: there is no metrics page at this path", "Check the path; engines serve /metrics."),
+    404: _Refusal("answered 404: there is no metrics page at this path", _PATHS),
     501: _Refusal(
         "answered 501: this server shows no metrics", "Start it with metrics; a llama.cpp server with --metrics."
     ),
@@ -175,14 +179,24 @@ def readable(
     if text is not None:
         return text
     if _HTML.match(start):
-        raise PageError(
-            "answered with HTML, not metrics", place=place, remedy="Check the path; engines serve /metrics."
-        )
+        raise PageError(_told(page, "HTML, not metrics"), place=place, remedy=look_at(page))
     if _JSON.match(start):
-        raise PageError(
-            "answered with JSON, not metrics", place=place, remedy="Check the path; engines serve /metrics."
-        )
+        raise PageError(_told(page, "JSON, not metrics"), place=place, remedy=look_at(page))
     return body
+
+
+def look_at(page: RawPage) -> str:
+    """Where to look when what came is no metrics page: at the path, or at the file that it was read from."""
+    return _PATHS if _asked(page) else _OF_A_FILE
+
+
+def _told(page: RawPage, what: str) -> str:
+    return f"answered with {what}" if _asked(page) else f"this is {what}"
+
+
+def _asked(page: RawPage) -> bool:
+    """Whether a server gave it. A file has neither a status nor a time that the answer took."""
+    return page.status is not None or page.took is not None
 
 
 def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
@@ -210,7 +224,8 @@ def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
         ) from None
     body = body.removeprefix(_BOM)
     if not body[:2048].strip():
-        raise PageError("the page is empty", place=place, remedy="Check that the port is the engine's API port.")
+        remedy = "Check that the port is the engine's API port." if _asked(page) else _OF_A_FILE
+        raise PageError("the page is empty", place=place, remedy=remedy)
     return body
 
 
