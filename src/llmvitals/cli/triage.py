@@ -32,6 +32,7 @@ from llmvitals.sources.promql import read_prometheus
 from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report, scope_of, services_first, worst
+from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
 
@@ -215,8 +216,10 @@ def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
     for one in observed:
         if one not in engines:
             err().print(f"{one.name}: {LEFT_OUT}", soft_wrap=True, markup=False)
-    return [
-        diagnose(window, settings, scope=scope_of(instance, model, one.engines))
-        for one in engines
-        for (instance, model), window in scopes(one.snapshots).items()
-    ]
+    return settled(
+        [
+            diagnose(window, settings, scope=scope_of(instance, model, one.engines))
+            for one in engines
+            for (instance, model), window in scopes(one.snapshots).items()
+        ]
+    )

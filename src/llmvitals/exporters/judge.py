@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.page import Block, gauges
@@ -23,6 +23,7 @@ from llmvitals.signals.catalogue import SIGNALS, Signal, compute
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.window import scopes
 from llmvitals.triage.report import scope_of
+from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Outcome, State, Verdict
 from llmvitals.triage.walk import diagnose_with
 
@@ -59,7 +60,9 @@ def judge(
         took = before.seconds + time.perf_counter() - start
         spent[instance] = Collected(instance, "triage", before.ok and scoped.verdict is not None, took)
         judged.append(scoped)
-    return tuple(judged), list(spent.values())
+    told = iter(settled([scoped.verdict for scoped in judged if scoped.verdict is not None]))
+    whole = tuple(scoped if scoped.verdict is None else replace(scoped, verdict=next(told)) for scoped in judged)
+    return whole, list(spent.values())
 
 
 def _judged(instance: str, model: str, window: Window, settings: Settings, engines: Sequence[str]) -> Scoped:
