@@ -144,8 +144,8 @@ def test_options_that_go_together() -> None:
     assert json.loads(run("--json")[1]) == json.loads(run("--format", "json")[1])
     with pytest.raises(click.UsageError):
         run("--kind", "vllm")
-    with pytest.raises(click.BadParameter):
-        run("--check", "x", "--kind", "nonesuch")
+    with pytest.raises(click.BadParameter, match="Did you mean 'sglang'"):
+        run("--check", "x", "--kind", "sgalng")
 
 
 def test_host_and_port_alone_mean_the_page_of_the_kind_that_is_named():

@@ -83,8 +83,9 @@ def test_what_is_no_page_names_thing_place_and_remedy(raw: RawPage, kind: type[E
 def test_a_kind_that_was_asked_for_is_not_replaced_by_another() -> None:
     with pytest.raises(PageError, match="no page of dcgm-exporter"):
         read(GOOD, kind="dcgm")
-    with pytest.raises(SettingsError, match="unknown kind"):
+    with pytest.raises(SettingsError, match="unknown kind") as caught:
         Ingest(instance="i", kind="vlm")
+    assert "Did you mean 'vllm'?" in caught.value.remedy
     assert {"auto", "vllm", "sglang", "dcgm", "llmvitals"} <= set(KINDS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 
 import click
@@ -11,6 +12,17 @@ from llmvitals.cli import check, matrix
 from llmvitals.cli.screen import show
 from llmvitals.telemetry.ingest import KINDS
 from llmvitals.telemetry.registry import engines
+
+
+class KindChoice(click.Choice[str]):
+    """The word for a kind of page; a mistyped one is answered with the nearest."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word as it is. Raises ``BadParameter`` for what is no kind."""
+        if value not in self.choices:
+            near = difflib.get_close_matches(value, self.choices, n=1, cutoff=0.0)
+            self.fail(f"there is no kind '{value}'. Did you mean '{near[0]}'? All: llmvitals engines.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command(name="engines")
@@ -25,7 +37,7 @@ from llmvitals.telemetry.registry import engines
 @click.option("--check", "target", metavar="URL|FILE", help="Hold one live or saved page against its source instead.")
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=KindChoice(KINDS),
     metavar="KIND",
     default="auto",
     show_default=True,
@@ -50,9 +62,9 @@ def command(*, form: str, target: str | None, kind: str, as_json: bool) -> int:
     else:
         table = Table(box=None, pad_edge=False)
         for title in matrix.head():
-            table.add_column(title)
+            table.add_column(title, no_wrap=title == matrix.KIND)
         for row in matrix.rows(known):
             table.add_row(*row)
-        show(table)
+        show(table, whole=True)
         show("Families given, of those the schema has. All of them: llmvitals engines --format markdown")
     return 0

@@ -15,10 +15,12 @@ LAYERS: tuple[tuple[Layer, str], ...] = (
     (Layer.ENGINE, "Engine and GPU"),
 )
 
+KIND = "Kind"
+
 
 def head() -> tuple[str, ...]:
-    """The heads of the terminal's table: those of the first group."""
-    return heads(GROUPS[0])
+    """The heads of the terminal's table: those of the first group, and the word for ``kind`` and ``--kind``."""
+    return _with(heads(GROUPS[0]), KIND)
 
 
 def rows(engines: Sequence[EngineMap]) -> tuple[tuple[str, ...], ...]:
@@ -30,9 +32,13 @@ def rows(engines: Sequence[EngineMap]) -> tuple[tuple[str, ...], ...]:
     lines: list[tuple[str, ...]] = []
     for table in overviews(engines):
         if table.group is not GROUPS[0]:
-            lines += [(), tuple(f"[bold]{title}[/bold]" for title in table.head)]
-        lines += [cells for _, cells in table.rows]
+            lines += [(), tuple(f"[bold]{title}[/bold]" for title in _with(table.head, KIND))]
+        lines += [_with(cells, kind) for kind, cells in table.rows]
     return tuple(lines)
+
+
+def _with(cells: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    return (cells[0], kind, *cells[1:])
 
 
 def cell(support: Support) -> tuple[str, str, str, str]:

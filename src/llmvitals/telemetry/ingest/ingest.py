@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError
@@ -34,7 +35,9 @@ class Ingest:
         limits: Limits | None = None,
     ) -> None:
         if kind not in KINDS:
-            raise SettingsError(f"unknown kind '{kind}'", place=instance, remedy=f"Use one of: {', '.join(KINDS)}.")
+            near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.0)[0]
+            remedy = f"Did you mean '{near}'? There are: {', '.join(KINDS)}."
+            raise SettingsError(f"unknown kind '{kind}'", place=instance, remedy=remedy)
         self._instance = instance
         self._kind = kind
         self._limits = limits or Limits()
