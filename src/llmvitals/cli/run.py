@@ -13,7 +13,7 @@ from llmvitals.cli import embedded
 from llmvitals.cli.app_child import AppChild, app_child, installed, port_for
 from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
 from llmvitals.cli.screen import err, out, progress, show
-from llmvitals.cli.targets import live_targets, reachable, watched
+from llmvitals.cli.targets import apart, live_targets, reachable, watched
 from llmvitals.cli.triage import EXIT_CODES
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Cycle, Engine
@@ -58,7 +58,10 @@ def command(
     with endings() as heard:
         if not wanted:
             return _once_embedded(settings) if once else _watch(settings, heard, True, no_app, port, app_port)
-        reachable(probe(wanted, timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings)))
+        probed = probe(wanted, timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings))
+        reachable(probed)
+        if told := apart(probed, settings):
+            err().print(told, soft_wrap=True, markup=False)
         real = structs.replace(settings, targets=wanted, services=watched(wanted, settings))
         return _once(real, heard) if once else _watch(real, heard, False, no_app, port, app_port)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from llmvitals.errors import SettingsError, UnreachableError
+from llmvitals.schema import Origin
 from llmvitals.settings import Service, Settings, Target
 from llmvitals.sources.place import base_url, is_url, name_of
 from llmvitals.sources.probe import Probed
+from llmvitals.sources.views import Placed, views
 
 
 def live_targets(words: Sequence[str], settings: Settings) -> tuple[Target, ...]:
@@ -59,6 +62,23 @@ def reachable(probed: Sequence[Probed]) -> tuple[Target, ...]:
         if not isinstance(error, UnreachableError) or len(errors) == len(probed):
             raise error
     return tuple(one.target for one in probed)
+
+
+def apart(probed: Sequence[Probed], settings: Settings) -> str:
+    """What to say of gateways that stand beside engines and are joined to none of them, and how that is done; '' for none."""
+    shown = [one for one in probed if not one.exporter and one.origin is not Origin.GPU]
+    placed = [Placed(name_of(one.target), one.target.gateway, one.origin is Origin.GATEWAY) for one in shown]
+    named = {one.gateway for one in placed if one.gateway}
+    placed = [replace(one, in_front=one.in_front or one.name in named) for one in placed]
+    found = views(placed, watched([one.target for one in shown], settings))
+    alone = [one.name for one in placed if one.in_front and one.name not in found.joined]
+    engines = [one.name for one in placed if not one.in_front]
+    if not alone or not engines:
+        return ""
+    return (
+        f"{', '.join(alone)}: a gateway that is joined to no engine, for which of {', '.join(engines)} stand behind it is "
+        "not said. Say it under 'services' in a settings file, and give that with --settings."
+    )
 
 
 def fronts(settings: Settings) -> dict[str, str]:

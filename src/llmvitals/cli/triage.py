@@ -15,7 +15,7 @@ from msgspec import structs
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress, show
-from llmvitals.cli.targets import fronts, live_targets, reachable, watched
+from llmvitals.cli.targets import apart, fronts, live_targets, reachable, watched
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings, Target
@@ -174,6 +174,8 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
     limits = limits_of(settings)
     probed = probe(targets, timeout_s=timeout, limits=limits)
     reachable(probed)
+    if told := apart(probed, settings):
+        err().print(told, soft_wrap=True, markup=False)
     verdicts = [v for one in probed if one.exporter for v in _exported(one.target.url)]
     engines = [one.target for one in probed if not one.exporter]
     if not engines:

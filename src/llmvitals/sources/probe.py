@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from llmvitals.errors import LlmvitalsError
+from llmvitals.schema import Origin
 from llmvitals.settings import Target
 from llmvitals.sources.exporter import is_exporter
 from llmvitals.sources.live import Fetch
@@ -16,11 +17,15 @@ from llmvitals.telemetry.ingest import Fetcher, Ingest, Limits, page_url
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What one target answered: an error that says what is wrong with it, or whether it is an llmvitals exporter."""
+    """What one target answered: an error that says what is wrong with it, or whether it is an llmvitals exporter.
+
+    ``origin``: whether an engine, a gateway or a GPU shows the page; None where it could not be read.
+    """
 
     target: Target
     error: LlmvitalsError | None
     exporter: bool
+    origin: Origin | None = None
 
 
 def probe(
@@ -35,11 +40,12 @@ def probe(
         page = get(url, timeout_s=timeout_s)
         if page.body is not None and is_exporter(page.body):
             return Probed(target, None, exporter=True)
+        ingest = Ingest(instance=without_secrets(url), kind=target.kind, limits=limits)
         try:
-            Ingest(instance=without_secrets(url), kind=target.kind, limits=limits).read(page)
+            ingest.read(page)
         except LlmvitalsError as error:
             return Probed(target, error, exporter=False)
-        return Probed(target, None, exporter=False)
+        return Probed(target, None, exporter=False, origin=ingest.adapter.origin if ingest.adapter else None)
 
     with ThreadPoolExecutor(max_workers=max(1, min(len(targets), 32))) as pool:
         return tuple(pool.map(look, range(len(targets))))
