@@ -21,6 +21,7 @@ from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, silent
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
+from llmvitals.triage.failing import FEW, Failing, failing
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
@@ -37,9 +38,6 @@ JITTER_SECONDS = 0.5
 
 PER_ENGINE = ("--max-num-seqs", "--max-num-queued-reqs")
 """Settings that each engine of a service is given by itself, whose values follow from sums over all of them."""
-
-CLIENT_ERRORS = 0.05
-"""Share of 4xx answers from which on the verdict mentions them."""
 
 
 def diagnose(window: Window, settings: Settings, *, scope: dict[str, Any] | None = None) -> Verdict:
@@ -135,14 +133,15 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         for check in firing
         if check.cause not in shadowed
     )
-    outcome, leading = _outcome(findings, results, readings, settings, scrapes=len(window.snapshots))
+    failed = failing(window, readings, settings)
+    outcome, leading = _outcome(findings, results, readings, settings, failed, scrapes=len(window.snapshots))
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
     if outcome is Outcome.SHEDDING:
         doubt = _not_shedding(findings, results, readings, settings)
     if doubt:
         outcome, leading = Outcome.UNDETERMINED, None
     contributing = tuple(f for f in findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
-    sentence = doubt or _sentence(outcome, leading, contributing, readings, settings)
+    sentence = doubt or _sentence(outcome, leading, contributing, readings, settings, failed)
     return Verdict(
         outcome,
         f"{sentence}{_not_serving(window)}",
@@ -186,6 +185,7 @@ def _outcome(
     results: dict[str, CheckResult],
     readings: Readings,
     settings: Settings,
+    failed: Failing | None,
     *,
     scrapes: int,
 ) -> tuple[Outcome, Finding | None]:
@@ -196,7 +196,8 @@ def _outcome(
             return check.outcome, found
     if _too_short(readings, settings):
         return Outcome.UNDETERMINED, None
-    if readings["activity"].value == 0 and not any(check.even_idle for check, _ in named):
+    too_many = failed is not None and failed.too_many
+    if readings["activity"].value == 0 and not too_many and not any(check.even_idle for check, _ in named):
         return Outcome.NO_TRAFFIC, None
     for check, found in named:
         if check.outcome is not Outcome.CAUSE:
@@ -204,7 +205,7 @@ def _outcome(
         may_lead = check.leads or proved(check, results[check.cause])
         if may_lead and not _mentioned_only(check, readings, settings):
             return Outcome.CAUSE, found
-    if readings["activity"].value is None or _hurt(readings, settings) or _harm_unknown(readings):
+    if too_many or readings["activity"].value is None or _hurt(readings, settings) or _harm_unknown(readings):
         return Outcome.UNDETERMINED, None
     return Outcome.HEALTHY, None
 
@@ -281,7 +282,12 @@ def _mentioned_only(check: Check, readings: Readings, settings: Settings) -> boo
 
 
 def _sentence(
-    outcome: Outcome, leading: Finding | None, contributing: tuple[Finding, ...], readings: Readings, settings: Settings
+    outcome: Outcome,
+    leading: Finding | None,
+    contributing: tuple[Finding, ...],
+    readings: Readings,
+    settings: Settings,
+    failed: Failing | None,
 ) -> str:
     if outcome is Outcome.CAUSE and leading is not None:
         action, check = leading.action, BY_CAUSE[leading.cause]
@@ -293,7 +299,7 @@ def _sentence(
         return f"Load is refused ({share} of the offered requests); what is admitted is served and the queue stays bounded."
     if outcome is Outcome.HEALTHY:
         also = f" Worth a look: {', '.join(f.cause for f in contributing)}." if contributing else ""
-        return f"Nothing is wrong: no SLO is broken.{_judged_from(readings)}{_refused(readings)}{also}"
+        return f"Nothing is wrong: no SLO is broken.{_judged_from(readings)}{_amiss(readings, failed)}{also}"
     if outcome is Outcome.NO_TRAFFIC:
         return "No traffic: no request reached the engine in this window."
     if (readings["pages"].value or 0) < 1:
@@ -301,6 +307,8 @@ def _sentence(
     t = settings.thresholds
     if _too_short(readings, settings):
         return f"Undetermined: fewer than {t.min_pages} readable pages or {t.min_seconds:.0f} s; watch longer."
+    if failed is not None and failed.too_many:
+        return f"Undetermined: {_share(failed)}, but no check explains it; see what the walk is blind to."
     if not _hurt(readings, settings):
         return "Undetermined: whether the SLO is kept cannot be told; see what the walk is blind to."
     return "Undetermined: users are hurt, but no check explains it; see what the walk is blind to."
@@ -312,12 +320,19 @@ def _judged_from(readings: Readings) -> str:
     return f" First tokens are judged {note}." if note else ""
 
 
-def _refused(readings: Readings) -> str:
-    """What clients got wrong themselves, where it is more than a trickle: no engine counter shows it."""
-    share = readings["client_error_ratio"].value
-    if share is None or share < CLIENT_ERRORS:
-        return ""
-    return f" {with_unit(share, 'ratio')} of the HTTP answers were 4xx: requests that clients sent wrongly."
+def _share(failed: Failing) -> str:
+    return f"{with_unit(failed.share, 'ratio')} of {failed.what}"
+
+
+def _amiss(readings: Readings, failed: Failing | None) -> str:
+    """What went wrong without breaking an SLO, where it is more than a trickle: calls that failed, and what clients got
+    wrong themselves, which no engine counter shows.
+    """
+    told = [_share(failed)] if failed is not None else []
+    wrong = readings["client_error_ratio"].value
+    if wrong is not None and wrong >= FEW:
+        told.append(f"{with_unit(wrong, 'ratio')} of the HTTP answers were 4xx: requests that clients sent wrongly")
+    return "".join(f" {sentence}." for sentence in told)
 
 
 def _cited(check: Check, readings: Readings) -> str:
