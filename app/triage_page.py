@@ -54,7 +54,7 @@ def main() -> None:
         connecting.html(parts.line(NOTICES["connecting"], "", source.url))
     first = poll(source, scope, at, settings)
     connecting.empty()
-    if isinstance(first, Answer):
+    if isinstance(first, Answer) or first.members:
         scope = choose_scope(first, scope, sidebar)
     every = None if at is not None else settings.exporter.interval_seconds
     st.fragment(panel, run_every=every)(source, scope, at, settings)
@@ -101,7 +101,7 @@ def choose_moment(source: Source, sidebar: Slots) -> float | None:
     return at
 
 
-def choose_scope(answer: Answer, scope: dict[str, str], sidebar: Slots) -> dict[str, str]:
+def choose_scope(answer: Answer | Failure, scope: dict[str, str], sidebar: Slots) -> dict[str, str]:
     """One of the targets that the source knows, with its verdict beside the name."""
     labels = answer.choices(scope)
     keys = list(labels)
@@ -122,7 +122,7 @@ def panel(source: Source, scope: dict[str, str], at: float | None, settings: Set
     failed = isinstance(answer, Failure)
     if isinstance(answer, Failure):
         known = kept.get(key)
-        word = "unreachable-stale" if known else "unreachable"
+        word = "unknown-scope" if answer.members else "unreachable-stale" if known else "unreachable"
         top.html(parts.line(NOTICES[word], answer.thing, answer.place, answer.remedy))
         if known is None:
             return

@@ -49,7 +49,9 @@ def test_a_scope_is_found_among_the_targets(exporter):
 
 
 def test_an_unknown_scope_is_said(exporter):
-    assert "knows no target vllm-9" in put(exporter, {"instance": "vllm-9", "model": ""}).thing
+    failure = put(exporter, {"instance": "vllm-9", "model": ""})
+    assert "knows no target vllm-9" in failure.thing
+    assert [member.instance for member in failure.members] == ["vllm-0", "vllm-1"]
 
 
 def test_without_a_history_the_verdict_stands(exporter):

@@ -82,6 +82,19 @@ def test_a_link_chooses_source_and_scope(page, exporter):
     assert SENTENCES["healthy"] in html
 
 
+def test_a_scope_that_is_not_there_is_said_and_another_can_be_chosen(page, exporter):
+    app, html = page(sources(exporter.url), instance="vllm-9", model="llama-3-8b")
+    assert "Unknown scope" in html
+    assert "knows no target vllm-9 · llama-3-8b" in html
+    assert "unreachable" not in html
+    assert "data-verdict" not in html
+    (chooser,) = [box for box in app.selectbox if box.label == "Scope"]
+    assert chooser.options[-1] == "vllm-9 · llama-3-8b (not known)"
+    assert len(chooser.options) == 3
+    app = chooser.select_index(1).run()
+    assert SENTENCES["healthy"] in "\n".join(block.proto.body for block in app.get("html"))
+
+
 def test_an_unknown_source_in_a_link_is_said(page, exporter):
     _, html = page(sources(exporter.url), source="gone")
     assert "There is no source &#x27;gone&#x27;" in html

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from llmvitals.errors import PageError
 from llmvitals.triage.history import Trace
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Verdict
@@ -30,6 +31,21 @@ class Member:
         return f"{name} ({self.leading or self.verdict})"
 
 
+class UnknownScopeError(PageError):
+    """The source answers, and does not have the scope that was asked for; ``members`` are those that it has."""
+
+    def __init__(self, thing: str, *, place: str, remedy: str, members: tuple[Member, ...]) -> None:
+        super().__init__(thing, place=place, remedy=remedy)
+        self.members = members
+
+
+def listed(members: tuple[Member, ...], current: tuple[str, str], note: str = "") -> dict[tuple[str, str], str]:
+    """(instance, model) to label, the current one among them even where the source does not list it (``note``: then)."""
+    found = {(m.instance, m.model): m.label for m in members}
+    found.setdefault(current, " · ".join(part for part in current if part) + note)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a source said of one scope, how its signals moved, the scopes to choose from, when it was asked (unix s)."""
@@ -51,10 +67,7 @@ class Answer:
 
     def choices(self, scope: Scope) -> dict[tuple[str, str], str]:
         """(instance, model) to label, the current one among them even where the source no longer lists it."""
-        found = {(m.instance, m.model): m.label for m in self.members}
-        current = self.current(scope)
-        found.setdefault(current, " · ".join(part for part in current if part))
-        return found
+        return listed(self.members, self.current(scope))
 
     def current(self, scope: Scope) -> tuple[str, str]:
         """The scope that the verdict is about."""

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import requests
 
-from llmvitals.app.answer import Answer, Member, Scope
+from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, listed
 from llmvitals.app.promql import ask_prometheus
 from llmvitals.errors import LlmvitalsError, PageError, UnreachableError
 from llmvitals.settings import Settings, Source
@@ -25,11 +25,23 @@ OLD_INTERVALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as a value (errors.py): thing, place, remedy."""
+    """An error as a value (errors.py): thing, place, remedy.
+
+    ``members``: the scopes that the source does have, where only the one asked for is not among them.
+    """
 
     thing: str
     place: str
     remedy: str
+    members: tuple[Member, ...] = ()
+
+    def choices(self, scope: Scope) -> dict[tuple[str, str], str]:
+        """(instance, model) to label, like those of an answer, with the one that is not known."""
+        return listed(self.members, self.current(scope), " (not known)")
+
+    def current(self, scope: Scope) -> tuple[str, str]:
+        """The scope that was asked for."""
+        return scope.get("instance", ""), scope.get("model", "")
 
 
 def ask(source: Source, scope: Scope, at: float | None, settings: Settings) -> Answer | Failure:
@@ -39,6 +51,8 @@ def ask(source: Source, scope: Scope, at: float | None, settings: Settings) -> A
         return Failure(f"has the unknown kind '{source.kind}'", f"source '{source.name}'", f"Write kind: {kinds}.")
     try:
         return _KINDS[source.kind](source, scope, at, settings)
+    except UnknownScopeError as error:
+        return Failure(error.thing, error.place, error.remedy, error.members)
     except LlmvitalsError as error:
         return Failure(error.thing, error.place, error.remedy)
 
@@ -78,7 +92,12 @@ def _chosen(found: object, scope: Scope, place: str) -> Verdict:
         if all(not value or row.get(key) == value for key, value in wanted.items()):
             return document.decode(row.get("detail"), place=place)
     named = " · ".join(value for value in scope.values() if value)
-    raise PageError(f"knows no target {named}", place=place, remedy="Choose another scope, or wait for its first page.")
+    raise UnknownScopeError(
+        f"knows no target {named}",
+        place=place,
+        remedy="Choose another scope, or wait for its first page.",
+        members=_members(found),
+    )
 
 
 def _members(found: object) -> tuple[Member, ...]:

@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Mapping
 
-from llmvitals.app.answer import Answer, Member
-from llmvitals.errors import LlmvitalsError, PageError
+from llmvitals.app.answer import Answer, Member, UnknownScopeError
+from llmvitals.errors import LlmvitalsError
 from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
 from llmvitals.signals.window import scopes
@@ -27,7 +27,7 @@ _INSTANCE_LABELS = ("instance", "exported_instance")
 def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, settings: Settings) -> Answer:
     """The verdict of a scope at the moment ``at`` (unix seconds; None is now), and its signals in the minutes before.
 
-    Raises the errors of :func:`read_prometheus`, and :class:`PageError` where the scope is not there.
+    Raises the errors of :func:`read_prometheus`, and :class:`UnknownScopeError` where the scope is not there.
     """
     end = time.time() if at is None else at
     seconds = settings.exporter.window_seconds
@@ -36,15 +36,16 @@ def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, s
         key: diagnose(window, settings, scope=dict(zip(("instance", "model"), key, strict=True)))
         for key, window in found.items()
     }
+    members = tuple(_member(key, one) for key, one in judged.items())
     chosen = next((key for key in judged if _matches(key, scope)), None)
     if chosen is None:
-        raise PageError(
+        raise UnknownScopeError(
             f"holds nothing of {scope.get('instance') or 'any instance'} in these {seconds:g} s",
             place=source.url,
             remedy="Choose another scope or another moment.",
+            members=members,
         )
     verdict = judged[chosen]
-    members = tuple(_member(key, one) for key, one in judged.items())
     return Answer(verdict, _lines(source.url, chosen, end, verdict, settings), members, time.time())
 
 

@@ -61,6 +61,7 @@ NOTICES: Mapping[str, Badge] = {
     "connecting": Badge("Connecting", "pause", Tone.QUIET),
     "no-source": Badge("No source configured", "question", Tone.UNSURE),
     "unknown-source": Badge("Unknown source", "question", Tone.WARN),
+    "unknown-scope": Badge("Unknown scope", "question", Tone.WARN),
     "settings": Badge("Not valid", "alert", Tone.WARN),
     "unreachable": Badge("Source unreachable", "alert", Tone.WARN),
     "unreachable-stale": Badge("Source unreachable, last verdict shown", "alert", Tone.WARN),
