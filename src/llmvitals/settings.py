@@ -251,10 +251,17 @@ def check_services(targets: Sequence[Target], services: Sequence[Service], *, pl
     known = [target.known_as for target in targets]
     for target in targets:
         _named(f"targets, gateway of '{target.known_as}'", filter(None, [target.gateway]), known, place)
+        if target.gateway == target.known_as:
+            thing = f"targets: '{target.gateway}' is named as the gateway in front of itself"
+            raise SettingsError(thing, place=place, remedy="Name the target that stands in front of it.")
     taken = set(known)
     for service in services:
         _named(f"services, engines of '{service.name}'", service.engines, known, place)
         _named(f"services, gateways of '{service.name}'", service.gateways, known, place)
+        both = next((name for name in service.engines if name in service.gateways), "")
+        if both:
+            thing = f"services: '{both}' is an engine and a gateway of '{service.name}'"
+            raise SettingsError(thing, place=place, remedy="Name it once, as what it is.")
         if service.name in taken:
             thing = f"services: the name '{service.name}' is taken"
             raise SettingsError(thing, place=place, remedy="Give each target and each service a name of its own.")

@@ -665,6 +665,11 @@ TARGETS = [{"url": "http://a:1", "name": "chat-0"}, {"url": "http://b:1"}, {"url
         ({"services": [{"name": "litellm", "engines": ["chat-0"]}]}, "'litellm' is taken"),
         ({"services": [{"name": "s", "engines": ["chat-0"]}] * 2}, "'s' is taken"),
         ({"services": [{"name": "s", "engines": []}]}, "at least one engine"),
+        (
+            {"services": [{"name": "s", "engines": ["chat-0", "litellm"], "gateways": ["litellm"]}]},
+            "'litellm' is an engine and a gateway of 's'",
+        ),
+        ({"targets": [{**TARGETS[0], "gateway": "chat-0"}]}, "'chat-0' is named as the gateway in front of itself"),
         ({"services": [{"name": "s", "engine": ["chat-0"]}]}, r"unknown key 'engine'.*'engines'"),
         (
             {"targets": [{**TARGETS[0], "gateway": "litelm"}, *TARGETS[1:]]},
