@@ -597,6 +597,23 @@ def test_calls_are_counted_at_the_first_of_two_gateways_in_a_row():
     assert {t.label("gateway") for t in window.tracks("llm_gateway_connect_errors_total")} == {"router"}
 
 
+@pytest.mark.parametrize(
+    ("answered", "told"), [(0, ["chat", "a", "g"]), (PAGES - 2, ["chat", "a", "g"]), (PAGES - 1, ["chat", "a"])]
+)
+def test_a_gateway_that_answers_nobody_any_more_is_told_by_itself_too(answered, told):
+    """Users who call it get nothing, while the engine behind it, without their calls, looks well. Two late pages are none."""
+    up = gateway("g")
+    pages = [
+        page if i < answered else Snapshot(page.t, {series("llm_target_up", instance="any"): 0.0}, "refused")
+        for i, page in enumerate(up.snapshots)
+    ]
+    front = Service(name="chat", engines=("a",), gateways=("g",))
+    seen = joined([Observed("a", "auto", named(server(), "a")), Observed("g", "litellm", tuple(pages))], (front,))
+    assert [one.name for one in seen] == told
+    if "g" in told:
+        assert judged(seen[-1]).outcome in (Outcome.CAUSE, Outcome.UNDETERMINED)
+
+
 def test_another_models_calls_on_the_same_gateway_are_left_out_and_so_is_what_it_counts_for_all():
     seen = service_of({"a": server()}, gateway("g", models=("m", "other")))
     window = only(seen)

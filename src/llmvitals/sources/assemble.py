@@ -13,7 +13,7 @@ from llmvitals.settings import Service, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
-from llmvitals.sources.service import Member, models_of
+from llmvitals.sources.service import Member, models_of, stopped
 from llmvitals.sources.views import Placed, is_gateway, kind_shown, merged, nearest, views, with_gateways
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
@@ -92,8 +92,8 @@ def joined(
         if gateway is not None:
             models = models_of([Member(one.name, one.snapshots)])
             out.append(replace(one, snapshots=with_gateways(one.name, one.snapshots, (gateway,), pages, models)))
-        elif one.name not in found.joined:
-            out.append(one)
+        elif one.name not in found.joined or stopped(one.snapshots):
+            out.append(one)  # a gateway that answers nobody is told by itself too: an engine behind it may look well
     return tuple(out)
 
 

@@ -139,14 +139,15 @@ def _answers(page: Snapshot) -> bool:
     return any(key.name == _UP and value == 1.0 for key, value in page.samples.items())
 
 
+def stopped(pages: Sequence[Snapshot]) -> bool:
+    """Whether a target did not answer its last scrapes, or none at all."""
+    last = pages[-SILENT_PAGES:]
+    return not any(map(_answers, last)) and (len(last) == SILENT_PAGES or not any(map(_answers, pages)))
+
+
 def _look(member: Member) -> _Seen:
     """The readable pages of one engine, of one process where several take turns, and what they say."""
     good = Context(Window.of(member.pages), Settings()).good.snapshots
-    tail = 0
-    for page in reversed(member.pages):
-        if _answers(page):
-            break
-        tail += 1
     names = {key.name for page in good for key in page.samples}
     shown = frozenset(family.name for name in names if (family := family_of(name)) is not None)
     newest = good[-1].samples if good else {}
@@ -155,7 +156,7 @@ def _look(member: Member) -> _Seen:
         member.name,
         role_of(good[-1]) if good else "",
         good,
-        not good or tail >= SILENT_PAGES,
+        not good or stopped(member.pages),
         shown,
         {family: why for family, why in told.items() if family not in shown},
         frozenset(_models(good)),
