@@ -20,6 +20,7 @@ from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, silent
+from llmvitals.triage import flags
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.failing import FEW, Failing, failing
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
@@ -37,7 +38,7 @@ JITTER_SECONDS = 0.5
 """Pages arrive that much earlier or later than they were asked for; a window is not too short for it."""
 
 PER_ENGINE = ("--max-num-seqs", "--max-num-queued-reqs")
-"""Settings that each engine of a service is given by itself, whose values follow from sums over all of them."""
+"""Settings, as checks name them, that each engine of a service is given by itself, and whose values are sums over all."""
 
 
 def diagnose(window: Window, settings: Settings, *, scope: dict[str, Any] | None = None) -> Verdict:
@@ -127,9 +128,9 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         if check.cause in shadowed:
             by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
             results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
-    names = servers(window)
+    answering, engines = len(servers(window)) - len(silent(window)), flags.kinds(window)
     findings = tuple(
-        _for_each(finding(check, results[check.cause], readings, settings), len(names) - len(silent(window)))
+        _for_each(flags.named(finding(check, results[check.cause], readings, settings), engines), answering)
         for check in firing
         if check.cause not in shadowed
     )
@@ -163,7 +164,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
 def _for_each(found: Finding, engines: int) -> Finding:
     """A value that is a sum over the engines of a service, as each of them is to be given it."""
     action = found.action
-    if engines < 2 or action.value is None or action.setting not in PER_ENGINE:
+    if engines < 2 or action.value is None or BY_CAUSE[found.cause].remedy.setting not in PER_ENGINE:
         return found
     part = float(max(1, round(action.value / engines)))
     return replace(
