@@ -7,7 +7,7 @@ import pytest
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.settings import Settings, Slo
-from llmvitals.signals.catalogue import SIGNALS
+from llmvitals.signals.catalogue import BY_ID, SIGNALS
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.triage.judge import belief, blind_spots, bound_of, confidence, explained, finding, judge, proved, weigh
 from llmvitals.triage.model import Check, Limit, Proof, Remedy
@@ -227,6 +227,15 @@ def test_blind_to_what_is_absent_and_not_to_what_did_not_happen():
         ("Most requests seen running", "llm_x"),
         ("B", "llm_gateway_*"),
     ]
+
+
+def test_two_signals_of_one_title_that_lack_the_same_thing_are_one_blind_spot():
+    twins = ("open_max_tokens_ratio", "open_max_tokens_requests")
+    assert len({BY_ID[name].title for name in twins}) == 1
+    known = readings(**dict.fromkeys(twins, Gap(GapKind.UNSUPPORTED, "not counted", "")))
+    made = check(tuple(Limit(name, ">", 0.0) for name in twins))
+    (found,) = blind_spots((made,), {"a-cause": judge(made, known, SETTINGS)}, known)
+    assert found.series == "llm_open_max_tokens_ratio"
 
 
 def test_a_blind_spot_is_told_once():

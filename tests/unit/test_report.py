@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.triage.report import WORDS, document, headline, report, scope_name, worst
-from llmvitals.triage.verdict import Outcome, State, Verdict
+from llmvitals.triage.verdict import Action, Outcome, State, Verdict
 from llmvitals.triage.walk import diagnose
 from support.made import Server, healthy, run
 from support.situations import SITUATIONS, WELL, idle, kv_full, shedding, thrash, unbounded_output
@@ -188,6 +189,20 @@ def test_a_report_holds_cause_action_evidence_and_runbook():
     assert "limit >= 50 %" in text
     assert "runbook: runbooks/kv-cache-saturation.md" in text
     assert "window: 70 s, 15 of 15 pages" in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "line"),
+    [
+        ("--max-num-seqs", 5.0, "Do it.  [--max-num-seqs 5]"),
+        ("--enable-prefix-caching", None, "Do it.  [--enable-prefix-caching]"),
+        ("replicas", None, "Do it."),
+    ],
+)
+def test_a_flag_is_named_without_a_number_too_and_a_bare_word_is_not(setting, value, line):
+    verdict = told(kv_full())
+    leading = replace(verdict.leading, action=Action("Do it.", setting, value))
+    assert f"change: {line}\n" in re.sub(" +\n", "\n", shown(replace(verdict, leading=leading)))
 
 
 def test_a_report_walks_all_steps_or_none():

@@ -83,7 +83,8 @@ def test_words_for_confidence(value, word):
         (Action("x", "max_num_seqs", 4.0), "max_num_seqs = 4"),
         (Action("x", "--max-num-seqs", 30.0), "--max-num-seqs 30"),
         (Action("x", "gpu_memory_utilization", 0.9), "gpu_memory_utilization = 0.9"),
-        (Action("x", "restart"), "restart"),
+        (Action("x", "--enable-prefix-caching"), "--enable-prefix-caching"),
+        (Action("x", "replicas"), ""),
         (Action("x"), ""),
     ],
 )

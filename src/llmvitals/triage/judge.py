@@ -169,7 +169,10 @@ def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], read
                 found.setdefault(key, Blind(BY_ID[signal].title, f"{gap.kind}: {gap.why}", series))
         if not check.when:
             found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
+    once: dict[tuple[str, str], Blind] = {}
+    for spot in found.values():
+        once.setdefault((spot.what, spot.why), spot)  # a number and its share bear one title
     # what the source could show comes before what another source would, and that before what is not in use
     return tuple(
-        sorted(found.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs")))
+        sorted(once.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs")))
     )

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Finding, Outcome, State, Verdict
+from llmvitals.triage.view import setting_line
 
 SEVERITY: tuple[Outcome, ...] = (
     Outcome.CAUSE,
@@ -145,8 +146,8 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
 
 def _change(found: Finding) -> str:
     action = found.action
-    setting = f"  [{action.setting} {action.value:,.0f}]" if action.value is not None else ""
-    return f"{action.text}{setting}"
+    number = f" {action.value:,.0f}" if action.value is not None else ""
+    return f"{action.text}  [{action.setting}{number}]" if setting_line(action) else action.text
 
 
 def _told(found: Finding) -> list[Any]:

@@ -209,8 +209,10 @@ def vital_row(evidence: Evidence) -> Row:
 
 
 def setting_line(action: Action) -> str:
-    """``max_num_seqs = 4``, or ``--max-num-seqs 4`` for a flag; without a value the setting's name alone."""
-    if not action.setting or action.value is None:
+    """``max_num_seqs = 4``, or ``--max-num-seqs 4`` for a flag; without a value a flag alone, and no other word."""
+    if not action.setting or (action.value is None and not action.setting.startswith("--")):
+        return ""
+    if action.value is None:
         return action.setting
     between = " " if action.setting.startswith("--") else " = "
     return f"{action.setting}{between}{action.value:.10g}"
