@@ -140,6 +140,17 @@ def test_piped_a_name_is_never_cut_so_that_it_can_be_looked_for(tmp_path: Path) 
     assert any(row[0] == "llm_request_computed_prompt_tokens" for row in rows if row)
 
 
+def test_words_of_what_is_no_metrics_page_are_no_families(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("dear reader\nthis is no page\n")
+    code, found = checked(file)
+    assert code == 3
+    assert [(w["family"], w["line"]) for w in found["warnings"]] == [("", 1), ("", 2)]
+    assert "'reader' is no number" in found["warnings"][0]["what"]
+    file.write_text("something_else_entirely 1\nsomething_else_entirely 2\n")
+    assert [w["family"] for w in checked(file)[1]["warnings"]] == ["something_else_entirely"]
+
+
 def test_options_that_go_together() -> None:
     assert json.loads(run("--json")[1]) == json.loads(run("--format", "json")[1])
     with pytest.raises(click.UsageError):

@@ -120,7 +120,10 @@ def check(page: RawPage, *, place: str, kind: str = "auto", limits: Limits | Non
         snapshot = ingest.read(page)
     except LlmvitalsError as error:
         if ingest.adapter is None:
-            return PageReport("", "", form, _one_line(error), warnings=lines.warnings)
+            told = lines.warnings
+            if form == "text":  # the first words of lines that are no samples are nobody's families
+                told = tuple(Warned("", warned.line, warned.what) for warned in told)
+            return PageReport("", "", form, _one_line(error), warnings=told)
         return _report(ingest.reader, None, lines, form, _one_line(error))
     return _report(ingest.reader, snapshot, lines, form, "")
 
