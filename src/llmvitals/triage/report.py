@@ -135,7 +135,7 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
         parts.append(_walk_table(verdict))
     if verdict.blind:
         seen = ", ".join(b.what for b in verdict.blind[:6])
-        more = f" and {len(verdict.blind) - 6} more" if len(verdict.blind) > 6 else ""
+        more = f" and {len(verdict.blind) - 6} more (--json and the app list all)" if len(verdict.blind) > 6 else ""
         parts.append(Padding(Text(f"blind to: {seen}{more}", style="dim"), (0, 0, 0, 2)))
     w = verdict.window
     parts.append(
