@@ -15,7 +15,7 @@ from llmvitals.telemetry.mapping import Derived, Row, Unused
 ALL_HOSTS = "*"
 """The server zone under which the vts module adds all others up."""
 
-STATUS_PAGE = "an exporter of NGINX's status page"
+STATUS_PAGE = "NGINX's status page (stub_status)"
 LOG = "an exporter of the access log, or the vts or Lua module"
 _CODES = frozenset(str(code) for code in range(100, 600))
 _CLASSES = frozenset(f"{first}xx" for first in range(1, 6))
