@@ -7,6 +7,7 @@ from html import escape
 from llmvitals import __version__
 from llmvitals.exporters.cycle import Cycle
 from llmvitals.exporters.judge import Scoped
+from llmvitals.triage.verdict import Verdict
 
 LINKS = (
     ("/metrics", "canonical families, derived gauges, verdict series, own metrics"),
@@ -53,7 +54,14 @@ def _verdicts(cycle: Cycle | None, age: float) -> str:
     )
 
 
+def _said(verdict: Verdict) -> str:
+    """The outcome and the sentence, which may begin with the outcome itself."""
+    word = verdict.outcome.value
+    named = verdict.sentence.lower().startswith(word.replace("-", " "))
+    return verdict.sentence if named else f"{word}: {verdict.sentence}"
+
+
 def _row(scoped: Scoped) -> str:
     v = scoped.verdict
-    said = f"{v.outcome.value}: {v.sentence}" if v is not None else "The triage itself failed; see the log."
+    said = _said(v) if v is not None else "The triage itself failed; see the log."
     return "".join(("<tr>", *(f"<td>{escape(cell)}</td>" for cell in (scoped.instance, scoped.model, said)), "</tr>"))
