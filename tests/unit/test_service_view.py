@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -229,6 +230,18 @@ def test_what_one_engine_cannot_say_the_service_cannot_say_and_names_it():
     assert gap is not None
     assert (gap.kind, gap.why) == (GapKind.UNSUPPORTED, "b: no release shows it")
     assert read(seen, "completion_rate").value == pytest.approx(20.0)  # both show it: ten requests a second each
+
+
+def test_an_engine_without_a_gpu_page_is_named_and_said_once_to_have_none():
+    def seen(gpu: dict[Series, float]) -> Window:
+        pages = server().snapshots
+        plain = [{k: v for k, v in page.samples.items() if k.name != "llm_family_gap"} for page in pages]
+        return Window.of(replace(page, samples=own | gpu) for page, own in zip(pages, plain, strict=True))
+
+    gpu = {series("llm_gpu_sm_active_ratio", instance="made", gpu="0"): 0.5}
+    gap = read(service_of({"chat-0": seen(gpu), "chat-1": seen({})}), "gpu_sm_active_ratio").gap
+    assert gap is not None
+    assert gap.why == "no GPU page is joined: chat-1 has none"
 
 
 def test_what_has_not_happened_at_one_engine_yet_is_nothing_there():
