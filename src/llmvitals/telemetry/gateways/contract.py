@@ -180,7 +180,7 @@ def _gap(labels: Mapping[str, str], value: float) -> list[FamilyGap]:
 
 ADAPTER = simple.source(
     KIND,
-    "any gateway that follows the contract",
+    "Any gateway that follows the contract",
     ROWS,
     claims=(b"llm_gateway_",),
     versions="1",
