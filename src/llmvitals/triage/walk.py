@@ -26,6 +26,7 @@ from llmvitals.triage.failing import FEW, Failing, failing
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
+from llmvitals.triage.unread import unread
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
 
 NEWEST_PAGES, STRICTER = 3, 0.1
@@ -145,7 +146,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     sentence = doubt or _sentence(outcome, leading, contributing, readings, settings, failed)
     return Verdict(
         outcome,
-        f"{sentence}{_not_serving(window)}",
+        f"{sentence}{_not_serving(window)}{unread(window, scope)}",
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
