@@ -26,6 +26,10 @@ INSTRUMENTS = re.findall(r'Create\w+(?:<\w+>)?\("(\w+)"(?:, unit: "(\w+)")?', CO
 UNITS = {"": "", "s": "_seconds"}
 
 
+def test_its_title_stands_in_a_table_beside_names() -> None:
+    assert adapter("gateway").title[0].isupper()
+
+
 @pytest.mark.parametrize("family", CONTRACT, ids=lambda family: family.name)
 def test_every_family_is_in_the_table_and_explained(family) -> None:  # type: ignore[no-untyped-def]
     assert f"| `{family.name}` | {family.kind.value} | {family.unit} |" in TABLE
