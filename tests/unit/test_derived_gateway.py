@@ -76,6 +76,15 @@ def test_clients_that_gave_up_count_as_failed_and_wrong_requests_do_not():
     assert value(fronted(healthy, each), "call_failure_ratio") == pytest.approx(15 / 60)
 
 
+def test_calls_are_lost_by_refusals_and_failures_and_not_by_clients():
+    def each(gate: Gate, _: int) -> None:
+        gate.pass_on(ok=50, left=20, refused=6)
+        for status, n in (("500", 3), ("503", 4), ("error", 2), ("400", 15)):
+            gate.call(n, "a", status)
+
+    assert value(fronted(healthy, each), "lost_call_ratio") == pytest.approx((6 + 3 + 4 + 2) / 100)
+
+
 def test_few_calls_make_no_share():
     def each(gate: Gate, i: int) -> None:
         gate.pass_on(ok=3 if i <= 6 else 0, retries=1, small=(0, 0.1))
@@ -394,6 +403,7 @@ def test_a_gateways_own_retries_are_calls_beside_those_that_came():
     ("family", "signal"),
     [
         ("llm_gateway_requests_total", "call_failure_ratio"),
+        ("llm_gateway_requests_total", "lost_call_ratio"),
         ("llm_gateway_retries_total", "retry_ratio"),
         ("llm_gateway_breaker_open", "breaker_open_ratio"),
         ("llm_gateway_connect_errors_total", "refused_calls"),

@@ -426,6 +426,26 @@ def test_pools_add_up_and_a_setting_of_each_engine_is_its_part():
     assert "each of the 2 engines" in both.leading.action.text
 
 
+def test_of_several_models_only_the_engines_that_serve_one_share_its_settings():
+    def crowded(s: Server, i: int) -> None:
+        s.serve(10, ttft=6.0, prompt=3000, output=200, queue=5.6, prefill=0.4, max_tokens=500)
+        s.gauges(running=5 - i % 2, waiting=5, kv=0.97)
+
+    def other(window: Window) -> Window:
+        return Window.of(
+            Snapshot(page.t, {Series(k.name, tuple((n, "n" if n == "model" else v) for n, v in k.labels)): v
+                              for k, v in page.samples.items()})
+            for page in window.snapshots
+        )  # fmt: skip
+
+    parts = scopes(service_of({"a": server(), "b": other(server(crowded))}).snapshots)
+    found = diagnose(parts["chat", "n"], Settings(), scope={"instance": "chat", "model": "n"})
+    alone = diagnose(server(crowded), Settings(), scope={"instance": "made", "model": "m"})
+    assert found.leading is not None
+    assert alone.leading is not None
+    assert found.leading.action == alone.leading.action
+
+
 def test_the_fullest_pool_speaks_for_the_service():
     def fuller(s: Server, i: int) -> None:
         healthy(s, i)

@@ -339,9 +339,11 @@ USER = Row(
                 q("error_ratio", "5xx", VERMILLION),
                 q("rejection_ratio", "rejected", ORANGE, dashed=True),
                 q("client_error_ratio", "4xx", GREY, dashed=True),
+                q("lost_call_ratio", "lost at the gateway", PURPLE, dashed=True),
             ),
-            "Share of answers that were server errors (5xx) or the client's fault (4xx), and share refused at"
-            " admission. The line, {thresholds.error_ratio:g}, is where a client should stop trying. Rejections with"
+            "Share of answers that were server errors (5xx) or the client's fault (4xx), share refused at"
+            " admission, and share of the calls that the gateway in front refused or failed. The line,"
+            " {thresholds.error_ratio:g}, is where a client should stop trying. Rejections with"
             " a bounded queue are load shed on purpose.",
             "no traffic, or the page has no HTTP series",
             causes=("not-serving", "rollout-and-probes", "retry-storm", "overloaded-and-shedding"),

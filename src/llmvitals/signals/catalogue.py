@@ -378,6 +378,7 @@ SIGNALS: tuple[Signal, ...] = (
         gateway.small_ttft_harm_p,
     ),
     _d("call_failure_ratio", "Calls that failed or were refused", "ratio", U, gateway.call_failure_ratio),
+    _d("lost_call_ratio", "Calls that got no answer", "ratio", U, gateway.lost_call_ratio),
     # -- the gateway: demand --------------------------------------------------------------------------------------
     _d("large_call_ratio", "Calls with large prompts", "ratio", Q, gateway.large_call_ratio),
     _d("large_token_ratio", "Prompt tokens of large prompts", "ratio", Q, gateway.large_token_ratio, SEEN),

@@ -43,3 +43,17 @@ def silent(window: Window) -> tuple[str, ...]:
         if name and not any(last) and (len(last) == SILENT_PAGES or not any(track.values)):
             found.append(name)
     return tuple(dict.fromkeys(found))
+
+
+def serving(window: Window) -> tuple[str, ...]:
+    """The servers of a service that answer and have a part in this window: of several models each serves some."""
+    names, away = servers(window), silent(window)
+    if not names:
+        return ()
+    of_model = {
+        server_of(key.label("rank"), names)
+        for snapshot in window.snapshots
+        for key in snapshot.samples
+        if key.label("model") and key.label("rank")
+    }
+    return tuple(name for name in names if name not in away and (name in of_model or not of_model))

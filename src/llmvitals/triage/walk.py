@@ -19,7 +19,7 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
-from llmvitals.signals.service import servers, silent
+from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.failing import FEW, Failing, failing
@@ -129,13 +129,13 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         if check.cause in shadowed:
             by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
             results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
-    answering, engines = len(servers(window)) - len(silent(window)), flags.kinds(window)
+    answering, engines = len(serving(window)), flags.kinds(window)
     findings = tuple(
         _for_each(flags.named(finding(check, results[check.cause], readings, settings), engines), answering)
         for check in firing
         if check.cause not in shadowed
     )
-    failed = failing(window, readings, settings)
+    failed = failing(readings, settings)
     outcome, leading = _outcome(findings, results, readings, settings, failed, scrapes=len(window.snapshots))
     doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
     if outcome is Outcome.SHEDDING:

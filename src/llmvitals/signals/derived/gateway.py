@@ -42,6 +42,9 @@ FAILED = ("429", "499", "error")
 """Statuses besides 5xx after which a client tries again: refused, given up at its own timeout (nginx' 499), and failures of
 which a gateway says no more."""
 
+LOST = ("429", "error")
+"""Statuses besides 5xx of calls that got no answer, for no reason of their clients'."""
+
 EXACT = ("1xx", "2xx", "3xx")
 """Classes of statuses in which no refusal can hide; another class, ok or error may hold some."""
 
@@ -133,6 +136,18 @@ def call_failure_ratio(c: Context) -> Reading:
         return found
     failed = sum(n for status, n in found.items() if status in FAILED or status.startswith("5"))
     return number(failed / sum(found.values()))
+
+
+def lost_call_ratio(c: Context) -> Reading:
+    """Share of the calls that were refused or that failed: 429, 5xx, errors of which a gateway says no more.
+
+    Calls that clients gave up (499) are left out: those that complete code cancel most of theirs.
+    """
+    found = by_status(c)
+    if isinstance(found, Reading):
+        return found
+    lost = sum(n for status, n in found.items() if status in LOST or status.startswith("5"))
+    return number(lost / sum(found.values()))
 
 
 def _own_retries(c: Context) -> float:
