@@ -40,7 +40,9 @@ def by_hand(page: Path) -> dict[str, Any]:
 CASES = [(page, row["series"], row) for page in PAGES for row in by_hand(page)["values"]]
 
 
-@pytest.mark.parametrize(("page", "series", "row"), CASES, ids=[f"{p.parents[1].name}-{p.stem}-{s}" for p, s, _ in CASES])
+@pytest.mark.parametrize(
+    ("page", "series", "row"), CASES, ids=[f"{p.parents[1].name}-{p.stem}-{s}" for p, s, _ in CASES]
+)
 def test_values_worked_out_by_hand(page: Path, series: str, row: dict[str, Any]) -> None:
     assert row["line"] in page.read_text(encoding="utf-8"), "the page has no such text"
     name, _, labels = series.partition("{")

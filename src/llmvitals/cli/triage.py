@@ -183,7 +183,7 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
     total = (int(span.seconds / span.interval + 1e-9) + 1) * len(companions(engines))
     with progress(f"watching for {span.seconds:g} s", total) as advance:
 
-        def told(target: Target, page: RawPage) -> None:
+        def shown(target: Target, page: RawPage) -> None:
             advance(f"{name_of(target)}: {page.error or page.status}")
 
         observed = observe(
@@ -191,7 +191,7 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
             seconds=span.seconds,
             interval=span.interval,
             timeout_s=timeout,
-            on_page=told,
+            on_page=shown,
             limits=limits,
             services=watched(engines, settings),
         )
