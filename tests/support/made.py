@@ -96,10 +96,10 @@ class Server:
         """A gauge."""
         self.values[self.key(name, rank, **labels)] = float(value)
 
-    def count(self, name: str, by: float, *, rank: int = 0, **labels: str) -> None:
+    def count(self, name: str, amount: float, *, rank: int = 0, **labels: str) -> None:
         """A counter goes up."""
         key = self.key(name, rank, **labels)
-        self.values[key] = self.values.get(key, 0.0) + by
+        self.values[key] = self.values.get(key, 0.0) + amount
 
     def observe(self, family: str, value: float, times: float = 1, *, rank: int = 0, **labels: str) -> None:
         """A histogram sees a value so many times."""

@@ -75,9 +75,9 @@ class Gate(Beside):
             self.observe("ttft_seconds", 0.0, 0, size=size)
         self.state()
 
-    def add(self, name: str, by: float, **labels: str) -> None:
+    def add(self, name: str, amount: float, **labels: str) -> None:
         """A counter of the gateway goes up."""
-        self.count(f"llm_gateway_{name}", by, model="m", gateway="g", **labels)
+        self.count(f"llm_gateway_{name}", amount, model="m", gateway="g", **labels)
 
     def put(self, name: str, value: float, **labels: str) -> None:
         """A gauge of the gateway."""

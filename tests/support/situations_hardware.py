@@ -45,9 +45,9 @@ class Beside:
         self.values[series(name, instance="made", **labels)] = float(value)
         self.server.values |= self.values
 
-    def count(self, name: str, by: float, **labels: str) -> None:
+    def count(self, name: str, amount: float, **labels: str) -> None:
         """A counter goes up."""
-        self.set(name, self.values.get(series(name, instance="made", **labels), 0.0) + by, **labels)
+        self.set(name, self.values.get(series(name, instance="made", **labels), 0.0) + amount, **labels)
 
     def card(
         self,

@@ -392,10 +392,22 @@ def test_a_gateways_own_retries_are_calls_beside_those_that_came():
 
     sent = fronted(healthy, each)  # 60 calls came, 75 were sent on
     window = Window.of(replace(s, samples={its_own(k): v for k, v in s.samples.items()}) for s in sent.snapshots)
-    assert value(window, "retry_ratio") == pytest.approx(15 / 75)
+    gap = read(window, "retry_ratio").gap
+    assert gap is not None
+    assert gap.kind is GapKind.UNSUPPORTED  # of its clients' retries nothing is said
     assert value(window, "first_calls_per_minute") == pytest.approx(60 * 12)
     assert value(window, "calls_per_user_request") == pytest.approx(2.0)
     assert value(window, "uncached_repeat_ratio") == pytest.approx(15 / 60)
+
+
+def test_clients_retries_are_told_from_those_of_the_gateway_itself():
+    def each(gate: Gate, _: int) -> None:
+        gate.call(60, "a")
+        gate.add("retries_total", 12, tenant="a")
+        gate.add("retries_total", 30, by="gateway")
+        gate.state()
+
+    assert value(fronted(healthy, each), "retry_ratio") == pytest.approx(12 / 60)
 
 
 # -- a family that is not there ---------------------------------------------------------------------------------------

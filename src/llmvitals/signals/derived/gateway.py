@@ -167,9 +167,19 @@ def _less_retries(c: Context) -> tuple[float, float] | Reading:
 
 
 def retry_ratio(c: Context) -> Reading:
-    """Share of the calls that repeat a failed one. Offered load over what users asked for is 1 / (1 - this)."""
-    found = _less_retries(c)
-    return found if isinstance(found, Reading) else number(found[1] / (found[0] + found[1]))
+    """Share of the calls with which clients repeat a failed one. Offered load over what users asked for is 1 / (1 - this).
+
+    What a gateway tries again by itself is bounded by its settings and says nothing of its clients.
+    """
+    found, again = by_status(c), c.growth(RETRIES)
+    if isinstance(found, Reading):
+        return found
+    if again is None:
+        return missing(c, RETRIES)
+    if all(track.label("by") == ITSELF for track in c.good.tracks(RETRIES)):
+        return absent(GapKind.UNSUPPORTED, "the gateway counts its own retries, not those of its clients", RETRIES)
+    calls = sum(found.values())
+    return number(min(calls, again - _own_retries(c)) / calls)
 
 
 def first_calls_per_minute(c: Context) -> Reading:

@@ -6,9 +6,10 @@ The page goes through :class:`~llmvitals.telemetry.ingest.ingest.Ingest`, so tha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from llmvitals.errors import LlmvitalsError
@@ -161,8 +162,9 @@ def _report(reader: Reader, snapshot: Snapshot | None, lines: Page, form: str, r
     warnings = Warnings()
     taken = _taken(reader, lines, warnings)
     known, unknown = _rest(reader, lines, taken)
+    strangers = frozenset(unknown)
     for line in lines.lines:  # of what nobody takes only strangers' odd numbers are worth a word
-        if line.family in unknown and not math.isfinite(line.value):
+        if line.family in strangers and not math.isfinite(line.value):
             warnings.add(line.family, line.number, f"{line.text[:60]} is no number that can be shown", "not finite")
     told = tuple(sorted((*lines.warnings, *warnings.told()), key=lambda warned: warned.line))
     if form in {"json", "text"}:  # lines of a page that was made of a document are nobody's lines
@@ -240,12 +242,12 @@ def _rest(reader: Reader, lines: Page, taken: _Taken) -> tuple[tuple[Unused, ...
     known: list[Unused] = []
     unknown: list[str] = []
     named = {line.family: line.name for line in lines.lines}
+    rows = [(re.compile(translate(row.name)).match, row) for row in (*reader.adapter.unused, *EVERYWHERE)]
     for family in lines.families:
         if family in taken.used:
             continue
         spelled = dict.fromkeys((family, family.removesuffix("_total"), reader.plain(family)))
-        rows = (*reader.adapter.unused, *EVERYWHERE)
-        found = next((row for row in rows if any(fnmatchcase(name, row.name) for name in spelled)), None)
+        found = next((row for matches, row in rows if any(map(matches, spelled))), None)
         if found is not None:
             known.append(Unused(family, found.why))
         elif reader.wanted(named.get(family, family)) or reader.declares(family):
