@@ -36,6 +36,7 @@ ABSENT = {
     "llm_gpu_": "no dcgm-exporter is joined",
     "llm_spec_": "no speculative decoding",
     "llm_goodput_": "too many requests are in flight to say",
+    "llm_lost_call_": "no gateway is joined",
 }
 
 
