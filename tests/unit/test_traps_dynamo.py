@@ -4,29 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from llmvitals.series import Snapshot
 from llmvitals.telemetry.gateways.dynamo import document
-from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.page_text import gap, read, values
 
 GENERATE = 'dynamo_component="{part}",dynamo_endpoint="generate",dynamo_namespace="d"'
-
-
-def read(text: str) -> Snapshot:
-    return Ingest(instance="i").read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
-
-
-def gap(snapshot: Snapshot, family: str) -> tuple[str, str]:
-    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
-    assert len(found) == 1, family
-    return found[0].label("gap"), found[0].label("reason")
 
 
 def front(name: str, value: float, model: str = "m", more: str = "") -> str:

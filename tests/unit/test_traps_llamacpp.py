@@ -5,26 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmvitals.errors import UnreachableError
-from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import Ingest, RawPage
-
-
-def read(text: str) -> Snapshot:
-    return Ingest(instance="i").read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
-
-
-def gap(snapshot: Snapshot, family: str) -> tuple[str, str]:
-    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
-    assert len(found) == 1, family
-    return found[0].label("gap"), found[0].label("reason")
+from support.page_text import gap, read, values
 
 
 def page(**given: str) -> str:

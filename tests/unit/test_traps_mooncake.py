@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmvitals.series import Snapshot
-from llmvitals.telemetry.ingest import Ingest, RawPage
-
-
-def read(text: str) -> Snapshot:
-    return Ingest(instance="i").read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
+from support.page_text import read, values
 
 
 def test_microseconds_become_seconds_edges_too() -> None:

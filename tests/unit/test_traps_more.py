@@ -6,26 +6,13 @@ import pytest
 
 from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.page_text import gap, values
 
 CARD = 'gpu="0",UUID="GPU-1",modelName="H100",hostname="h"'
 
 
 def read(text: str, ingest: Ingest | None = None, t: float = 10.0) -> Snapshot:
     return (ingest or Ingest(instance="i")).read(RawPage(t, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
-
-
-def gap(snapshot: Snapshot, family: str) -> tuple[str, str]:
-    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
-    assert len(found) == 1, family
-    return found[0].label("gap"), found[0].label("reason")
 
 
 # -- T44: Dynamo -------------------------------------------------------------------------------------------------------

@@ -7,20 +7,13 @@ import pytest
 from llmvitals.errors import LlmvitalsError, PageError
 from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import Ingest, RawPage, page_url
+from support.page_text import values
 
 ONE = b'{"models":[{"name":"m:1b","model":"m:1b","size":2000,"size_vram":500,"digest":"d","context_length":4096}]}'
 
 
 def read(body: bytes, kind: str = "auto") -> Snapshot:
     return Ingest(instance="h:11434", kind=kind).read(RawPage(10.0, 0.01, 200, body))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
 
 
 @pytest.mark.parametrize("kind", ["auto", "ollama"])

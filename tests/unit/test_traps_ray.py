@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from llmvitals.series import Snapshot
-from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.telemetry.ingest import Ingest
+from support.page_text import read, values
 
 RAY = 'Component="core_worker",NodeAddress="10.0.0.7",SessionName="s",Version="2.52.0"'
-
-
-def read(text: str, ingest: Ingest | None = None) -> Snapshot:
-    return (ingest or Ingest(instance="i")).read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
 
 
 def sample(

@@ -7,31 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from llmvitals.series import Snapshot
-from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.page_text import gap, read, values
 
 SHARED = Path(os.environ.get("LLMVITALS_SHARED", Path(__file__).parents[3] / "shared"))
 
 FRONT = 'model_name="m"'
 RANK = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
-
-
-def read(text: str, ingest: Ingest | None = None) -> Snapshot:
-    return (ingest or Ingest(instance="i")).read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
-
-
-def gap(snapshot: Snapshot, family: str) -> tuple[str, str]:
-    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
-    assert len(found) == 1, family
-    return found[0].label("gap"), found[0].label("reason")
 
 
 def family(name: str, kind: str, *samples: tuple[str, float]) -> str:

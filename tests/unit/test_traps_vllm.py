@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from llmvitals.series import Snapshot
-from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.page_text import gap, read, values
 
 ONE = '{engine="0",model_name="m"}'
 V0 = '{model_name="m"}'
 CACHE = 'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="101"} 1.0\n'
-
-
-def read(text: str, ingest: Ingest | None = None) -> Snapshot:
-    return (ingest or Ingest(instance="i")).read(RawPage(10.0, 0.01, 200, text.encode()))
-
-
-def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:
-    return [
-        value
-        for series, value in sorted(snapshot.samples.items())
-        if series.name == name and all(series.label(k) == v for k, v in labels.items())
-    ]
-
-
-def gap(snapshot: Snapshot, family: str) -> tuple[str, str]:
-    found = [s for s in snapshot.samples if s.name == "llm_family_gap" and s.label("family") == family]
-    assert len(found) == 1, family
-    return found[0].label("gap"), found[0].label("reason")
 
 
 def histogram(name: str, labels: str, *, count: int, total: float) -> str:

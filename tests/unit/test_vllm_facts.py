@@ -12,13 +12,10 @@ from llmvitals.telemetry.engines.vllm_rows import ROWS
 from llmvitals.telemetry.ingest import Ingest, RawPage, reader
 from llmvitals.telemetry.mapping import How
 from llmvitals.telemetry.registry import engines
+from support.page_text import read
 
 ONE = 'engine="0",model_name="m"'
 V1 = f"# TYPE vllm:prefix_cache_queries_total counter\nvllm:prefix_cache_queries_total{{{ONE}}} 0\n"
-
-
-def read(text: str) -> Snapshot:
-    return Ingest(instance="i").read(RawPage(10.0, 0.01, 200, text.encode()))
 
 
 def values(snapshot: Snapshot, name: str, **labels: str) -> list[float]:

@@ -99,6 +99,10 @@ class Parts:
         self.samples[Series(family, tuple(sorted(merged.items())))] = value
 
 
+UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
+"""The reason of a family whose number on the page cannot be."""
+
+
 class How(StrEnum):
     """How a canonical family comes about."""
 

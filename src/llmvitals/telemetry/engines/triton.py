@@ -33,7 +33,7 @@ from llmvitals.telemetry.engines.triton_rows import (
     USAGE,
     WAITING,
 )
-from llmvitals.telemetry.mapping import Derived, Entry, FamilyGap, Parts, Whose, scale_of
+from llmvitals.telemetry.mapping import UNUSABLE, Derived, Entry, FamilyGap, Parts, Whose, scale_of
 from llmvitals.telemetry.simple import Copy, source
 
 KIND = "triton"
@@ -49,7 +49,6 @@ _COUNTED = (FINISHED, REJECTED, ABORTED, E2E, QUEUE, INFERENCE)
 _SUCCESS = "nv_inference_request_success"
 _SUMMED = {"nv_inference_request_duration_us": E2E}
 _WAITED = {"nv_inference_queue_duration_us": QUEUE, "nv_inference_compute_infer_duration_us": INFERENCE}
-_UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 
 
 @dataclass(slots=True)
@@ -138,7 +137,7 @@ class _Put:
         scaled = value * scale_of(entry.row, series.name)
         top = 1.0 if series.name == USAGE else math.inf
         if not 0.0 <= scaled <= top or math.isinf(scaled):
-            self.parts.gaps.append(FamilyGap(entry.row.family, GapKind.MISSING, _UNUSABLE))
+            self.parts.gaps.append(FamilyGap(entry.row.family, GapKind.MISSING, UNUSABLE))
             return
         place = self.at(series)
         self.parts.samples[place] = scaled + (self.parts.samples.get(place, 0.0) if add else 0.0)

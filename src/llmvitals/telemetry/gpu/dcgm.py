@@ -14,7 +14,7 @@ from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.gpu.links import pcie_bytes_per_second
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, Unused, Whose, plain_name
+from llmvitals.telemetry.mapping import UNUSABLE, Adapter, Entry, FamilyGap, Parts, Row, Unused, Whose, plain_name
 
 _MIB = 1024.0 * 1024.0
 _NS = 1e-9  # older field lists say "in us"; DCGM hands on NVML's violation time, which is in ns
@@ -26,7 +26,6 @@ _CHOSEN = "its field in the exporter's list: the default one leaves it out"
 _NEWER = "its field in the exporter's list: those of 3.x leave it out"
 _WHOLE = "a card that is not split into MIG slices"
 _PROFILED = "a data-centre GPU whose profiling counters DCGM may read"
-_UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 
 
 def _row(
@@ -148,7 +147,7 @@ def _derive(parts: Parts) -> None:
     for entry, raw in _own_first(parts.specials):
         row = entry.row
         if not 0.0 <= raw < row.ceiling:
-            parts.gaps.append(FamilyGap(row.family, GapKind.MISSING, _UNUSABLE, (("gpu", entry.series.label("gpu")),)))
+            parts.gaps.append(FamilyGap(row.family, GapKind.MISSING, UNUSABLE, (("gpu", entry.series.label("gpu")),)))
         elif row.special == "xid":
             parts.samples[entry.series] = 0.0
             if raw > 0.0:

@@ -10,9 +10,8 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.reader import Read
-from llmvitals.telemetry.mapping import Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
+from llmvitals.telemetry.mapping import UNUSABLE, Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
 
-_UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 _BOUNDLESS = "nothing bounds it: the page says +Inf"
 _WORD = 8  # characters of a name that is surely one of a series
 _MOST_MARKS = 64  # kinds of page that one target is remembered to have shown
@@ -132,7 +131,7 @@ def _bring_in(parts: Parts, read: Read) -> list[Bad]:
     for series, value in odd:
         family = _family(series)
         if family and series not in samples:
-            kind, why = (GapKind.UNSUPPORTED, _BOUNDLESS) if boundless(series, value) else (GapKind.MISSING, _UNUSABLE)
+            kind, why = (GapKind.UNSUPPORTED, _BOUNDLESS) if boundless(series, value) else (GapKind.MISSING, UNUSABLE)
             parts.gaps.append(FamilyGap(family, kind, why, _whose(dict(series.labels))))
             bad.append((family, dict(series.labels)))
     parts.gaps.extend(FamilyGap(family, GapKind.MISSING, why.value) for family, why in lost.items())
@@ -177,7 +176,7 @@ def _unsaid(parts: Parts, shaky: list[tuple[Entry, float]], fed: Mapping[str, tu
         bad.extend((family, dict(entry.series.labels)) for family in families if family not in told)
     silent = {family for family, _ in bad}
     parts.gaps[:] = [gap for gap in parts.gaps if gap.family not in silent]
-    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, _UNUSABLE, _whose(labels)) for family, labels in bad)
+    parts.gaps.extend(FamilyGap(family, GapKind.MISSING, UNUSABLE, _whose(labels)) for family, labels in bad)
     return bad
 
 
