@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
-from llmvitals.series import Series, Snapshot, Track, Window
+from llmvitals.series import Snapshot, Track, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.joined import not_joined
 from llmvitals.signals.measure import Hist, Line, growth, hist, line, total, totals
-from llmvitals.signals.service import server_of, servers
-
-UP = "llm_target_up"
+from llmvitals.signals.service import answers, server_of, servers
 
 TTFT, RUNNING, FINISHED = "llm_request_ttft_seconds", "llm_requests_running", "llm_requests_finished_total"
 
@@ -46,7 +44,7 @@ class Context:
     @cached_property
     def pages_up(self) -> tuple[bool, ...]:
         """For each page of the window whether the target answered with a readable one."""
-        return tuple(_up(s.samples) for s in self.window.snapshots)
+        return tuple(answers(s) for s in self.window.snapshots)
 
     @cached_property
     def good(self) -> Window:
@@ -352,7 +350,3 @@ def _in_order(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
                 continue
             process, used = began, spent
         yield snapshot
-
-
-def _up(samples: Mapping[Series, float]) -> bool:
-    return any(key.name == UP and value == 1.0 for key, value in samples.items())

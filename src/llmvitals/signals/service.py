@@ -14,6 +14,11 @@ SILENT_PAGES = 3
 """So many scrapes in a row without an answer, and a server is not merely late (the check of one server asks for as many)."""
 
 
+def answers(page: Snapshot) -> bool:
+    """Whether a target, or any server of a service, gave a readable page."""
+    return any(key.name == UP and value == 1.0 for key, value in page.samples.items())
+
+
 def servers(window: Window) -> tuple[str, ...]:
     """The servers of a service, in its order; none where the window is about one server."""
     names = (track.label("rank").rpartition("/")[0] for track in window.tracks(UP))
@@ -31,7 +36,7 @@ def part(window: Window, name: str) -> Window:
         Snapshot(s.t, {k: v for k, v in s.samples.items() if k.label("rank").startswith(f"{name}/")}, s.detail)
         for s in window.snapshots
     )
-    return Window.of(s for s in mine if any(k.name == UP and v == 1.0 for k, v in s.samples.items()))
+    return Window.of(page for page in mine if answers(page))
 
 
 def silent(window: Window) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from llmvitals.schema import Family, Kind, Origin, family_of, origin_of
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Service, Settings
 from llmvitals.signals.context import Context
-from llmvitals.signals.service import SILENT_PAGES
+from llmvitals.signals.service import SILENT_PAGES, answers
 from llmvitals.sources.roles import DECODE, OF_USERS, PREFILL, role_of
 
 CARRY_SECONDS = 10.0
@@ -109,7 +109,7 @@ def together(service: Service, members: Sequence[Member]) -> tuple[Snapshot, ...
         for one in serving:
             while one.at + 1 < len(one.good) and one.good[one.at + 1].t <= t:
                 one.at += 1
-        answered = any(_answers(page) for page in pages.values())
+        answered = any(answers(page) for page in pages.values())
         if not answered and len(pages) < len(members):
             continue  # those that were not asked in this turn may well answer
         samples = dict(_asked(service.name, pages))
@@ -135,14 +135,10 @@ def _models(pages: Iterable[Snapshot]) -> set[str]:
     return {model for key in shown.values() if (model := key.label("model"))}
 
 
-def _answers(page: Snapshot) -> bool:
-    return any(key.name == _UP and value == 1.0 for key, value in page.samples.items())
-
-
 def stopped(pages: Sequence[Snapshot]) -> bool:
     """Whether a target did not answer its last scrapes, or none at all."""
     last = pages[-SILENT_PAGES:]
-    return not any(map(_answers, last)) and (len(last) == SILENT_PAGES or not any(map(_answers, pages)))
+    return not any(map(answers, last)) and (len(last) == SILENT_PAGES or not any(map(answers, pages)))
 
 
 def _look(member: Member) -> _Seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llmvitals.series import Window
-from llmvitals.signals.service import UP, servers
+from llmvitals.signals.service import answers, servers
 
 
 def unread(window: Window, scope: dict[str, Any]) -> str:
@@ -14,9 +14,7 @@ def unread(window: Window, scope: dict[str, Any]) -> str:
     A snapshot tells its error whole, as ``place: thing. remedy``; the thing is enough beside the scope's name.
     """
     newest = window.snapshots[-1] if window.snapshots else None
-    if newest is None or not newest.detail or servers(window):
-        return ""
-    if any(key.name == UP and value == 1.0 for key, value in newest.samples.items()):
+    if newest is None or not newest.detail or servers(window) or answers(newest):
         return ""
     told = " ".join(newest.detail.split()).removeprefix(f"{scope.get('instance', '')}: ")
     thing = told.partition(". ")[0].removesuffix(".")
