@@ -22,6 +22,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Between = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 AtLeast0 = Annotated[float, msgspec.Meta(ge=0)]
+AtLeast0Int = Annotated[int, msgspec.Meta(ge=0)]
 AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -87,6 +88,8 @@ class Target(Struct, frozen=True):
     kind: str = "auto"
     gpus: tuple[str, ...] = ()
     gpu_url: str = ""  # the page of a GPU exporter that shows these GPUs
+    tensor_parallel: AtLeast0Int = 0  # GPUs that share each layer of one replica; 0: as its processes or GPUs show
+    pod: str = ""  # namespace/name, where the address does not tell
     labels: dict[str, str] = {}
     role: str = ""
     gateway: str = ""
@@ -135,6 +138,53 @@ class Service(Struct, frozen=True):
             raise ValueError("a service needs a name and at least one engine")
 
 
+SWITCH = ("auto", "on", "off")
+"""``auto``: where it can be had; ``on``: say so where it cannot."""
+
+
+class Kubernetes(Struct, frozen=True):
+    """Pods of this node: which of them are engines, and what their containers went through.
+
+    ``discover``: pods that carry ``llmvitals.io/scrape: "true"`` become targets, see docs/node.md. ``api_url``: empty takes the
+    cluster that this pod is in. ``pod_resources``: the kubelet's socket, which tells whose GPU is whose.
+    """
+
+    enabled: str = "auto"
+    discover: bool = True
+    selector: str = ""  # label selector that pods must meet besides
+    namespaces: tuple[str, ...] = ()  # only these; empty takes all that the service account may list
+    api_url: str = ""
+    interval_seconds: Seconds = 15.0
+    pod_resources: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+
+class Node(Struct, frozen=True):
+    """What is read of the machine that the exporter runs on, beside the targets' pages.
+
+    ``name``: as Kubernetes calls it; empty takes the variable NODE_NAME, else the host's name. ``gpu_url``: the page of this
+    node's GPU exporter, for targets that name none. ``procfs`` and ``cgroups``: where the host's are mounted.
+    """
+
+    name: str = ""
+    nvml: str = "auto"
+    processes: str = "auto"
+    gpu_url: str = ""
+    procfs: str = "/proc"
+    cgroups: str = "/sys/fs/cgroup"
+    kubernetes: Kubernetes = Kubernetes()
+
+    def __post_init__(self) -> None:
+        """Refuse a switch that is none."""
+        for key, value in (
+            ("nvml", self.nvml),
+            ("processes", self.processes),
+            ("kubernetes.enabled", self.kubernetes.enabled),
+        ):
+            if value not in SWITCH:
+                near = difflib.get_close_matches(value, SWITCH, n=1, cutoff=0.0)[0]
+                raise ValueError(f"{key} is {', '.join(SWITCH[:-1])} or {SWITCH[-1]}, perhaps '{near}', not '{value}'")
+
+
 class Source(Struct, frozen=True):
     """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint."""
 
@@ -172,6 +222,7 @@ class Settings(Struct, frozen=True):
     thresholds: Thresholds = Thresholds()
     exporter: Exporter = Exporter()
     alerts: Alerts = Alerts()
+    node: Node = Node()
     sources: tuple[Source, ...] = ()
 
 

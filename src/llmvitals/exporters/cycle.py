@@ -15,7 +15,6 @@ from functools import partial
 import msgspec
 
 from llmvitals.errors import SettingsError
-from llmvitals.exporters.flight import Fetch, Flight
 from llmvitals.exporters.health import families as health
 from llmvitals.exporters.judge import Scoped, families, judge
 from llmvitals.exporters.page import Block, canonical, text
@@ -25,6 +24,8 @@ from llmvitals.series import Snapshot
 from llmvitals.settings import Settings, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import SERVICE_KIND, joined
+from llmvitals.sources.live import Fetch
+from llmvitals.telemetry.flight import Flight, land
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
 
 MARGIN_INTERVALS = 2
@@ -84,7 +85,9 @@ class Engine:
                 )
             old = known.get(fresh.name)
             self._watches[fresh.name] = old if old is not None and old.target == target else fresh
-        self._gpu_flights = {target.gpu_url: Flight() for target in settings.targets if target.gpu_url}
+        self._gpu_flights: dict[str, Flight[RawPage]] = {
+            target.gpu_url: Flight() for target in settings.targets if target.gpu_url
+        }
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -176,9 +179,9 @@ class Engine:
         }
         gpus = {url: (flight, page_url(url)) for url, flight in self._gpu_flights.items()}
         for flight, url in (*engines.values(), *gpus.values()):
-            flight.start(partial(self._fetch, url, timeout_s=limit), url)
-        land = partial(Flight.land, until=began + limit + GRACE_SECONDS, clock=self._clock, began=began)
-        return {k: land(f) for k, (f, _) in engines.items()}, {k: land(f) for k, (f, _) in gpus.items()}
+            flight.start(partial(self._fetch, url, timeout_s=limit), f"fetch {url}")
+        landed = partial(land, until=began + limit + GRACE_SECONDS, clock=self._clock, began=began)
+        return {k: landed(f) for k, (f, _) in engines.items()}, {k: landed(f) for k, (f, _) in gpus.items()}
 
 
 def replay(pages: Iterable[RawPage], settings: Settings, *, target: Target) -> Iterator[Cycle]:

@@ -18,10 +18,10 @@ from llmvitals.errors import LlmvitalsError, SettingsError
 from llmvitals.exporters import guard, web_config
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
-from llmvitals.exporters.flight import Fetch
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.server import Site
 from llmvitals.settings import Settings
+from llmvitals.sources.live import Fetch
 from llmvitals.telemetry.ingest import RawPage
 
 START_SECONDS = 5.0

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from llmvitals.exporters.flight import Flight
 from llmvitals.exporters.logs import log
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
+from llmvitals.telemetry.flight import Flight
 from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
@@ -64,7 +64,7 @@ class Watch:
     name: str
     ingest: Ingest
     gpus: Ingest
-    flight: Flight = field(default_factory=Flight)
+    flight: Flight[RawPage] = field(default_factory=Flight)
     history: deque[Snapshot] = field(default_factory=_history)
     up: bool | None = None
     prober: Prober | None = None

@@ -1,0 +1,1 @@
+"""GPUs as the driver's own library shows them, in canonical families."""

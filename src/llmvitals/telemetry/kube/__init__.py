@@ -1,0 +1,1 @@
+"""Kubernetes as one node sees it: pods from the API server, devices from the kubelet."""
