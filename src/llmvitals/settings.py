@@ -72,9 +72,11 @@ LEAST_PROBE_SECONDS = 5.0
 """Probes closer than this would be a load of their own."""
 
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
-_OWN = frozenset({*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}).union(
-    *(family.labels for family in FAMILIES)
-)
+PLACES = frozenset({"node", "namespace", "pod", "container"})
+"""Where a target is. A target's own labels may say so on all its families; those that tell it themselves say the same."""
+
+_RESERVED = {*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}
+_OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES
 
 
 class Target(Struct, frozen=True):
@@ -90,6 +92,7 @@ class Target(Struct, frozen=True):
     gpu_url: str = ""  # the page of a GPU exporter that shows these GPUs
     tensor_parallel: AtLeast0Int = 0  # GPUs that share each layer of one replica; 0: as its processes or GPUs show
     pod: str = ""  # namespace/name, where the address does not tell
+    container: str = ""  # which container of that pod is the engine, where it has several
     labels: dict[str, str] = {}
     role: str = ""
     gateway: str = ""

@@ -1,0 +1,28 @@
+"""Labels that say where a target is stay the user's own, although some families have them too."""
+
+from __future__ import annotations
+
+import pytest
+from support.hostile import vllm_page
+
+from llmvitals.errors import SettingsError
+from llmvitals.settings import PLACES, decode
+from llmvitals.telemetry.ingest import Ingest, RawPage
+
+
+def _target(**labels: str):
+    (target,) = decode({"targets": [{"url": "h:1", "labels": labels}]}, place="x").targets
+    return target
+
+
+@pytest.mark.parametrize("label", sorted(PLACES))
+def test_a_target_may_carry_the_label(label):
+    target = _target(**{label: "chat"})
+    page = Ingest(instance="h:1", labels=target.labels).snapshot(RawPage(1.0, 0.1, 200, vllm_page()))
+    assert {key.label(label) for key in page.samples} == {"chat"}
+
+
+@pytest.mark.parametrize("label", ["model", "instance", "gpu", "process", "reason", "le"])
+def test_a_label_that_tells_series_apart_is_refused(label):
+    with pytest.raises(SettingsError, match=f"the label '{label}' has a meaning of its own"):
+        _target(**{label: "x"})
