@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.hostile import vllm_page
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import PLACES, decode
 from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.hostile import vllm_page
 
 
 def _target(**labels: str):
