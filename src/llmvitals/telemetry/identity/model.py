@@ -68,6 +68,7 @@ class Container:
     last: Restarted | None = None
     ports: tuple[tuple[str, int], ...] = ()  # name ('' for none) and number
     command: tuple[str, ...] = ()  # command and args of its spec, where it has any
+    environ: tuple[tuple[str, str], ...] = ()  # of its spec's environment what says how it is parallel, and no more
 
 
 @dataclass(frozen=True, slots=True)
