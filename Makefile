@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test lint format types contract generate check-generated schemas score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -44,6 +44,9 @@ generate: env-run ## write dashboards/, alerts/, the support matrix and the verd
 
 check-generated: env-run ## fail when a generated file is not what the code makes
 	$(RUN)/llmvitals generate --check
+
+schemas: ## make the JSON Schemas of Grafana's models anew (needs Node.js): OUT=folder for another place than the tests'
+	@scripts/schemas.sh '$(or $(call given,OUT),tests/fixtures/grafana-schemas)'
 
 score: env-run ## how often the triage is right, on simulated incidents; renews docs/accuracy.md: SEED=7 for other ones
 	$(RUN)/llmvitals score $(if $(SEED),--seed '$(SEED)') --report docs/accuracy.md $(ARGS)
