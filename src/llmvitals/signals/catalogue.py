@@ -28,7 +28,7 @@ from llmvitals.signals.algebra import (
     ratio,
 )
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived import alive, gateway, gpu, host, kv, queue, tenants, user, work
+from llmvitals.signals.derived import alive, gateway, gpu, gpu_links, gpu_memory, host, kv, queue, tenants, user, work
 from llmvitals.signals.evaluate import evaluate
 from llmvitals.signals.reading import Reading, Standing
 
@@ -187,6 +187,13 @@ SIGNALS: tuple[Signal, ...] = (
     _d("kv_need_ratio", "KV that one waiting request needs", "ratio", E, kv.need_ratio, SEEN),
     _d("kv_room_ratio", "KV left beyond what the next request needs", "ratio", E, kv.room_ratio, SEEN),
     _d("kv_capacity_tokens", "Tokens that fit into the KV pool", "tokens", E, kv.capacity_tokens),
+    _d(
+        "kv_high_while_waiting_ratio",
+        "Pages on which requests wait while KV is nearly full",
+        "ratio",
+        E,
+        kv.high_while_waiting_ratio,
+    ),
     _d("kv_fill_ratio", "Share of held KV that holds tokens", "ratio", E, kv.fill_ratio, SEEN),
     _d("mean_context_tokens", "Tokens a running request holds", "tokens", E, kv.mean_context_tokens, SEEN),
     _d("full_context_tokens", "Tokens a large request holds at its end", "tokens", E, kv.full_context_tokens, SEEN),
@@ -335,6 +342,35 @@ SIGNALS: tuple[Signal, ...] = (
         "ratio",
         OverTime(Stat.AVG, "llm_gpu_dram_active_ratio", agg=Agg.AVG),
     ),
+    _card(
+        "gpu_busy_mean_ratio",
+        "GPU: time with any kernel resident (utilisation), over the window",
+        "ratio",
+        OverTime(Stat.AVG, "llm_gpu_busy_ratio", agg=Agg.AVG),
+    ),
+    _d(
+        "gpu_idle_while_waiting_ratio",
+        "Pages on which requests wait while GPUs are under-used",
+        "ratio",
+        E,
+        gpu.idle_while_waiting_ratio,
+    ),
+    _d("gpu_memory_free_low_bytes", "GPU memory that stays free, in bytes", "bytes", E, gpu_memory.free_low_bytes, UP),
+    _d("gpu_memory_engine_ratio", "GPU memory of the engine's own processes", "ratio", E, gpu_memory.engine_ratio),
+    _d(
+        "gpu_memory_beside_pool_ratio",
+        "GPU memory that the engine holds beyond its setting",
+        "ratio",
+        E,
+        gpu_memory.beside_pool_ratio,
+    ),
+    _d(
+        "gpu_memory_engine_growth_bytes",
+        "Growth of the engine's own GPU memory",
+        "bytes",
+        E,
+        gpu_memory.engine_growth_bytes,
+    ),
     _d("gpu_memory_free_low_ratio", "GPU memory that stays free", "ratio", E, gpu.memory_free_low_ratio, UP),
     _d("gpu_memory_other_ratio", "GPU memory of other processes", "ratio", E, gpu.memory_other_ratio),
     _x(
@@ -346,6 +382,16 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     _d("gpu_link_use_ratio", "GPU: use of the link to its peers", "ratio", E, gpu.link_use_ratio),
     _d("gpu_links_unknown", "GPU: links whose use cannot be told", "", E, gpu.links_unknown),
+    _d("tensor_parallel_gpus", "GPUs that share each layer", "", E, gpu_links.tensor_parallel_gpus, SEEN),
+    _d("gpu_peer_link_level", "GPU: worst link among those that share a layer", "", E, gpu_links.peer_link_level, SEEN),
+    _d("gpu_link_error_excess", "GPU: link errors over what is normal", "", E, gpu_links.link_error_excess),
+    _card(
+        "gpu_memory_temperature_celsius",
+        "GPU: temperature of its memory",
+        "celsius",
+        Gauge("llm_gpu_memory_temperature_celsius", agg=Agg.MAX),
+    ),
+    _d("gpu_mig_slices", "GPU: MIG slices among those joined", "", E, gpu.mig_slices),
     _d("gpu_clock_ratio", "GPU: clock while it works, over the highest", "ratio", E, gpu.clock_ratio, UP),
     _d("gpu_throttle_ratio", "GPU: clocks held down by heat or hardware", "ratio", E, gpu.throttle_ratio),
     _d("gpu_power_cap_ratio", "GPU: clocks held down by the power limit", "ratio", E, gpu.power_cap_ratio),
@@ -354,6 +400,8 @@ SIGNALS: tuple[Signal, ...] = (
     _d("gpu_remap_pending", "GPU: a row of memory waits to be remapped", "", E, gpu.row_remap_pending),
     _d("fd_usage_ratio", "File descriptors in use", "ratio", E, host.fd_usage_ratio),
     _d("port_usage_ratio", "Ephemeral ports in use", "ratio", E, host.port_usage_ratio, LOW),
+    _d("close_wait_ratio", "Descriptors of connections that nobody closes", "ratio", E, host.close_wait_ratio, SEEN),
+    _d("host_memory_ratio", "Memory of the container, of its limit", "ratio", E, host.host_memory_ratio),
     _d("gateway_connection_ratio", "Connections of the gateway in use", "ratio", Q, host.gateway_connection_ratio),
     _d("connect_errors", "Connections to the engine that failed", "", Q, host.connect_errors),
     _d("connect_error_ratio", "Calls that could not connect", "ratio", Q, host.connect_error_ratio),
@@ -454,6 +502,8 @@ SIGNALS: tuple[Signal, ...] = (
     _d("restarts", "Restarts of the process", "", M, alive.restarts),
     _d("oom_restarts", "Restarts for want of memory", "", M, host.oom_restarts),
     _d("planned_restarts", "Restarts by a probe or a rollout", "", M, host.planned_restarts),
+    _d("time_to_ready_seconds", "Time from the container's start to ready", "seconds", M, host.time_to_ready_seconds),
+    _d("not_ready_ratio", "Pages that answer while the pod is not ready", "ratio", M, host.not_ready_ratio),
     _d("restarts_not_crashed", "Restarts that were no crash", "", M, host.restarts_not_crashed),
     _d("lost_by_restarts", "Requests inside when the process ended", "", M, alive.lost_by_restarts, LOW),
     _d("processes_behind", "Servers behind this address", "", M, alive.processes_behind, LOW),

@@ -25,11 +25,12 @@ TTFT, RUNNING, FINISHED = "llm_request_ttft_seconds", "llm_requests_running", "l
 
 _PROCESS = ("llm_process_start_time_seconds", "llm_process_cpu_seconds_total")
 
-# a new process: its start time moves up, its token counters fall
-_RESTART_SIGNS: tuple[tuple[str, int], ...] = (
-    ("llm_process_start_time_seconds", 1),
-    ("llm_generation_tokens_total", -1),
-    ("llm_prompt_tokens_total", -1),
+# a new process: its start time moves up (by the host's clock, whose boot time wanders by a second), its token counters fall
+_RESTART_SIGNS: tuple[tuple[str, int, float], ...] = (
+    ("llm_process_start_time_seconds", 1, 1.0),
+    ("llm_host_process_start_time_seconds", 1, 3.0),
+    ("llm_generation_tokens_total", -1, 1.0),
+    ("llm_prompt_tokens_total", -1, 1.0),
 )
 
 
@@ -86,15 +87,15 @@ class Context:
     def restarted(self) -> tuple[tuple[float, str], ...]:
         """Moments at which a process was found to be a new one: its start time moved up; and whose ('' of one server).
 
-        Only where the page shows no start time do falling token counters stand in for it.
+        Only where the page shows no start time does the host's stand in for it, and falling token counters for both.
         """
         found: set[tuple[float, str]] = set()
         for server in self.servers or ("",):
-            for name, sign in _RESTART_SIGNS:
-                track = total(self.of(server, name))
+            for name, sign, least in _RESTART_SIGNS:
+                track = total(tuple(t for t in self.of(server, name) if t.label("process", "api") == "api"))
                 if track is not None:
                     pairs = zip(track.times[1:], track.values, track.values[1:], strict=False)
-                    found.update((t, server) for t, before, now in pairs if sign * (now - before) > 1.0)
+                    found.update((t, server) for t, before, now in pairs if sign * (now - before) > least)
                     if sign > 0:
                         break
         return tuple(sorted(found))

@@ -18,6 +18,25 @@ _ABSENT: Mapping[Origin, tuple[str, str]] = {
 }
 """Telemetry that a target may do without: the name under which a failed join is told, and what is said where none was."""
 
+FACTS: frozenset[str] = frozenset(
+    {
+        "llm_tensor_parallel_size",
+        "llm_gpu_info",
+        "llm_gpu_pod",
+        "llm_gpu_peer_link",
+        "llm_host_info",
+        "llm_host_ready",
+        "llm_host_ready_time_seconds",
+        "llm_host_started_time_seconds",
+    }
+)
+"""What settings or the cluster say of a target: no telemetry, and where only they are there, none is joined."""
+
+
+def measures(name: str, origin: Origin) -> bool:
+    """Whether a family (or one of its samples) is something that this kind of telemetry measured."""
+    return origin_of(name) is origin and name not in FACTS
+
 
 def not_joined(window: Window, family: str) -> Gap | None:
     """The gap of a family whose kind of telemetry shows nothing in the window; None where it does, or has to.
@@ -29,7 +48,7 @@ def not_joined(window: Window, family: str) -> Gap | None:
         shown = {origin_of(name) for name in window.names()}
         alone = Origin.GATEWAY in shown and not shown & {Origin.ENGINE, Origin.PROBE}
         return Gap(GapKind.UNSUPPORTED, "no engine's page is joined to this gateway's", family) if alone else None
-    if origin not in _ABSENT or any(origin_of(name) is origin for name in window.names()):
+    if origin not in _ABSENT or any(measures(name, origin) for name in window.names()):
         return None
     every, absent = _ABSENT[origin]
     failed = window.tracks("llm_family_gap", {"family": every})

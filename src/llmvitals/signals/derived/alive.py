@@ -17,6 +17,12 @@ HTTP = "llm_http_requests_total"
 FINISHED = "llm_requests_finished_total"
 INSIDE = ("llm_requests_running", "llm_requests_waiting")
 FDS = "llm_process_open_fds"
+STARTED: tuple[tuple[str, dict[str, str]], ...] = (
+    ("llm_process_start_time_seconds", {}),
+    ("llm_host_process_start_time_seconds", {"process": "api"}),
+    ("llm_host_started_time_seconds", {}),
+)
+"""Who says when the API process started, the surest first."""
 
 _OUTSIDE_ENGINE = ("llm_process_", "llm_target_", "llm_http_", "llm_family_", "llm_gpu_", "llm_host_", "llm_gateway_")
 
@@ -139,14 +145,18 @@ def processes_behind(c: Context) -> Reading:
 
 def uptime_seconds(c: Context) -> Reading:
     """Age of the API process at the first page of the window that is its own (seconds); of a service, its servers' median:
-    one that has just started explains little of what all of them show.
+    one that has just started explains little of what all of them show. Where the page does not say when the process
+    started, the host does, or the cluster for its container.
     """
-    tracks = c.live.tracks("llm_process_start_time_seconds")
-    if not tracks:
-        return missing(c, "llm_process_start_time_seconds")
-    starts = [t.values[-1] for t in tracks]
+    starts = next((found for name, match in STARTED if (found := _newest(c, name, match))), [])
+    if not starts:
+        return missing(c, STARTED[0][0])
     began = median_low(starts) if c.servers else max(starts)
     return number(max(0.0, c.live.start - began))
+
+
+def _newest(c: Context, name: str, match: dict[str, str]) -> list[float]:
+    return [t.values[-1] for t in c.live.tracks(name, match)]
 
 
 def late_ttft_breaches(c: Context) -> Reading:

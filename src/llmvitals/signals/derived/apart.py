@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from llmvitals.gaps import GapKind
 from llmvitals.schema import origin_of
 from llmvitals.series import Track
 from llmvitals.signals.context import Context
+from llmvitals.signals.derived.common import absent, missing
+from llmvitals.signals.joined import measures
 from llmvitals.signals.measure import track_growth
+from llmvitals.signals.reading import Reading
 
 
 def tracks(c: Context, name: str, **match: str) -> Iterator[Track]:
@@ -56,5 +60,13 @@ def grown(c: Context, name: str, **match: str) -> float | None:
 def first_seen(c: Context, name: str) -> float:
     """The moment of the first page that held anything of the telemetry which shows this family (unix seconds)."""
     origin = origin_of(name)
-    starts = (t.times[0] for n in c.window.names() if origin_of(n) is origin for t in c.window.tracks(n))
+    starts = (t.times[0] for n in c.window.names() if measures(n, origin) for t in c.window.tracks(n))
     return min(starts, default=c.window.start)
+
+
+def silent(c: Context, family: str) -> Reading:
+    """Why a family is not there, where few sources show it: a joined page that says nothing of it raises no doubt."""
+    told = missing(c, family)
+    if told.gap is None or told.gap.kind is not GapKind.MISSING:
+        return told
+    return absent(GapKind.UNSUPPORTED, told.gap.why, family)

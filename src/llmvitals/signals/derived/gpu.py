@@ -9,8 +9,10 @@ from statistics import fmean, median
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived.apart import by_label, grown, tracks
+from llmvitals.signals.derived.apart import by_label, grown, silent, total, tracks
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.derived.gpu_memory import OTHERS, of_processes
+from llmvitals.signals.derived.xids import APPLICATION, told
 from llmvitals.signals.measure import track_growth
 from llmvitals.signals.reading import Reading, Standing
 
@@ -30,8 +32,9 @@ BUSY_FROM = 0.5
 
 POWER = "power"
 
-APPLICATION_XIDS = frozenset({"43", "45"})
-"""Codes for which NVIDIA's listing of XID errors names the program or the driver as cause, and never the card."""
+INFO = "llm_gpu_info"
+WAITING = "llm_requests_waiting"
+SM_ACTIVE = "llm_gpu_sm_active_ratio"
 
 
 def gpus_per_rank(c: Context) -> Reading:
@@ -61,6 +64,7 @@ def memory_free_low_ratio(c: Context) -> Reading:
 def memory_other_ratio(c: Context) -> Reading:
     """Largest share of the framebuffer that processes other than the engine held on any page, on the worst GPU."""
     other, used, free = (by_label(c, name, "gpu") for name in (OTHER, USED, FREE))
+    other = other or of_processes(c, OTHERS)
     if not other or not used or not free:
         return missing(c, next(n for n, found in ((OTHER, other), (USED, used), (FREE, free)) if not found))
     shares = [
@@ -152,15 +156,18 @@ def clock_ratio(c: Context) -> Reading:
 
 
 def xid_events(c: Context) -> Reading:
-    """XID errors that came in the window and are not the program's own, at least: a repeated code can go unseen."""
+    """XID errors that came in the window and are not the program's own, at least: where only the last code is shown, its
+    repeat goes unseen.
+    """
     shown = c.window.tracks(XID)
     if not shown:
         return missing(c, XID)
     began: dict[str, float] = {}
     for track in shown:
         began[track.label("gpu")] = min(track.times[0], began.get(track.label("gpu"), track.times[0]))
-    codes = (t for t in tracks(c, XID) if t.label("xid") and t.label("xid") not in APPLICATION_XIDS)
-    return number(sum(track_growth(t, born_after=began[t.label("gpu")]) for t in codes), Standing.LOWER)
+    codes = (t for t in tracks(c, XID) if t.label("xid") and t.label("xid") not in APPLICATION)
+    came = [(t.label("xid"), track_growth(t, born_after=began[t.label("gpu")])) for t in codes]
+    return number(sum(n for _, n in came), Standing.LOWER, told(code for code, n in came if n > 0))
 
 
 def ecc_errors(c: Context) -> Reading:
@@ -175,3 +182,29 @@ def row_remap_pending(c: Context) -> Reading:
     if not pages:
         return missing(c, "llm_gpu_row_remap_pending")
     return number(max(found[max(found)] for found in pages.values()))
+
+
+def mig_slices(c: Context) -> Reading:
+    """GPUs under the engine that are MIG slices: each has its part of the card's bandwidth and memory, and no NVLink."""
+    cards = {t.label("gpu"): t.label("mig_profile") for t in tracks(c, INFO)}
+    if not cards:
+        return silent(c, INFO)
+    profiles = [profile for profile in cards.values() if profile]
+    return number(float(len(profiles)), note=f"MIG {', '.join(sorted(set(profiles)))}" if profiles else "")
+
+
+def idle_while_waiting_ratio(c: Context) -> Reading:
+    """Share of the pages on which requests wait while the SMs of the GPUs, on average, are active for less than what counts
+    as used (0.60 by default): capacity that is there and is not got at. Pages without either number are left out.
+    """
+    waiting, active = total(c, WAITING), by_label(c, SM_ACTIVE, "gpu")
+    if not active:
+        return silent(c, SM_ACTIVE)
+    pages = [
+        (waiting[t], fmean(seen))
+        for t in sorted(waiting)
+        if (seen := [pages[t] for pages in active.values() if t in pages])
+    ]
+    if not pages:
+        return silent(c, WAITING)
+    return number(sum(w > 0 and sm < c.settings.thresholds.gpu_active for w, sm in pages) / len(pages))

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived.apart import by_label, grown, total, tracks
+from llmvitals.signals.derived.apart import by_label, grown, silent, total, tracks
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.measure import track_growth
 from llmvitals.signals.reading import Reading, Standing
@@ -25,6 +25,9 @@ REFUSED, CUT = "llm_gateway_connect_errors_total", "llm_gateway_streams_cut_tota
 RESTARTS = "llm_host_restarts_total"
 THREAD, CPU, CPU_LIMIT = (f"llm_host_{x}_cores" for x in ("busiest_thread", "cpu", "cpu_limit"))
 THROTTLED = "llm_host_cpu_throttled_seconds_total"
+MEMORY, MEMORY_LIMIT, RESIDENT = (f"llm_host_{x}_bytes" for x in ("memory", "memory_limit", "resident"))
+READY = "llm_host_ready"
+STARTED, READY_SINCE = "llm_host_started_time_seconds", "llm_host_ready_time_seconds"
 API = "api"
 
 CRASHES = ("oom", "error")
@@ -64,6 +67,63 @@ def port_usage_ratio(c: Context) -> Reading:
         family = SOCKETS if ports else PORTS
         return _not_shown("the host's ephemeral ports and how many are in use", family)
     return number(min(1.0, found), Standing.EXACT if used else Standing.LOWER)
+
+
+def close_wait_ratio(c: Context) -> Reading:
+    """Share of the open descriptors that are sockets whose other end has gone and which nobody closes (CLOSE_WAIT), on the
+    page where it is least of the last third: what a leak keeps, and no moment's burst.
+    """
+    held = total(c, SOCKETS, state="close_wait")
+    opened = _most_open(c)
+    late = c.window.end - c.window.seconds / 3
+    shares = [min(1.0, n / opened[t]) for t, n in held.items() if t >= late and opened.get(t, 0.0) > 0.0]
+    if not shares:
+        return silent(c, SOCKETS)
+    return number(min(shares), Standing.ESTIMATE)
+
+
+def _most_open(c: Context) -> dict[float, float]:
+    """Descriptors of the process that has most open, by page."""
+    found: dict[float, float] = {}
+    for used, _, label in FDS:
+        for pages in by_label(c, used, label).values():
+            for t, v in pages.items():
+                found[t] = max(v, found.get(t, 0.0))
+    return found
+
+
+def host_memory_ratio(c: Context) -> Reading:
+    """Highest share of the memory limit of the engine's container in use on any page, page cache left out; where only its
+    processes' resident memory is shown, that (at least). A container without a limit has no such share.
+    """
+    limit, used = total(c, MEMORY_LIMIT), total(c, MEMORY)
+    held = used or total(c, RESIDENT)
+    found = _fullest([(held, limit)])
+    if found is None:
+        return silent(c, MEMORY_LIMIT if held else MEMORY)
+    return number(found, Standing.EXACT if used else Standing.LOWER)
+
+
+def time_to_ready_seconds(c: Context) -> Reading:
+    """How long the engine's container took from its start until its pod was ready (seconds), at its newest start."""
+    started, ready = total(c, STARTED), total(c, READY_SINCE)
+    pairs = [(t, ready[t] - began) for t, began in started.items() if t in ready and ready[t] >= began]
+    if not pairs:
+        return silent(c, READY_SINCE if started else STARTED)
+    return number(max(pairs)[1])
+
+
+def not_ready_ratio(c: Context) -> Reading:
+    """Share of the pages on which the engine's pod is not ready although its own page answers: a probe or a rollout keeps
+    traffic from a server that serves. Pages of a container that has only just started are left out.
+    """
+    ready, started = total(c, READY), total(c, STARTED)
+    if not ready:
+        return silent(c, READY)
+    answered = {s.t for s, up in zip(c.window.snapshots, c.pages_up, strict=True) if up}
+    young = c.settings.thresholds.cold_start_seconds
+    seen = [v for t, v in ready.items() if t in answered and t - started.get(t, 0.0) > young]
+    return number(sum(v <= 0 for v in seen) / len(seen)) if seen else no_traffic("page of a server that had started")
 
 
 def gateway_connection_ratio(c: Context) -> Reading:

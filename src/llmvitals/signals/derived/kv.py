@@ -258,3 +258,18 @@ def prefix_hit_before_ratio(c: Context) -> Reading:
     if asked is None or found is None:
         return missing(c, "llm_prefix_cache_query_tokens_total")
     return number(found.values[0] / asked.values[0]) if asked.values[0] > 0 else no_traffic("earlier lookups")
+
+
+def high_while_waiting_ratio(c: Context) -> Reading:
+    """Share of the pages on which requests wait while the KV pool of a rank is fuller than the first of the lines on panels
+    (0.90 by default).
+    """
+    usage, waiting = c.gauge(USAGE, peak=True), c.waiting
+    if usage is None or waiting is None or not usage.values:
+        return missing(c, USAGE if usage is None else "llm_requests_waiting")
+    line = c.settings.thresholds.kv_lines[0]
+    queued = dict(zip(waiting.times, waiting.values, strict=True))
+    return number(
+        sum(v > line and queued.get(t, 0.0) > 0 for t, v in zip(usage.times, usage.values, strict=True))
+        / len(usage.values)
+    )
