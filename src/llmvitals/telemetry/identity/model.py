@@ -118,6 +118,7 @@ class Found:
     """Where an engine is. ``api``: pids that listen on its port; ``engine``: the others of it, workers included.
 
     ``how``: port (this host's listener), pod (its pod's containers) or '' where nothing was found, with the reason in ``why``.
+    In a pod that is known, processes may still be out of sight: then ``how`` is pod and ``why`` says what hides them.
     """
 
     api: tuple[int, ...] = ()
@@ -131,6 +132,11 @@ class Found:
     def pids(self) -> frozenset[int]:
         """All its processes."""
         return frozenset((*self.api, *self.engine))
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is not on this machine, as far as its address tells: nothing is missing here, so nothing is said."""
+        return not self.how and not self.why
 
 
 @dataclass(frozen=True, slots=True)

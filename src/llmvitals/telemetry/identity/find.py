@@ -1,0 +1,265 @@
+"""Where an engine is on this machine: from its address to its processes, its container and its pod.
+
+An address of this machine leads to the process that listens on the port; a pod's address, or its configured name, to the
+pod's containers and by their ids to processes. An address of neither is another machine's: then nothing is said at all.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+from llmvitals.telemetry.identity.model import Container, Found, Listener, Pod, Process, Processes, Wanted
+from llmvitals.telemetry.identity.trees import Trees
+
+LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
+FORWARDERS = re.compile(r"docker-proxy|rootlesskit|rootlessport|slirp4netns|pasta.*|passt.*|gvproxy")
+"""Processes (``comm``) that listen for a container whose port is published, and hand on what comes."""
+ENDED = frozenset({"Succeeded", "Failed"})
+"""Phases of pods whose address may belong to another pod by now."""
+
+NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --pid=host)"
+
+
+def find(wanted: Wanted, processes: Processes, pods: Sequence[Pod] = (), here: Collection[str] = frozenset()) -> Found:
+    """Where the engine is. ``here``: this machine's own addresses and names, beside loopback.
+
+    ``how`` '' with a ``why``: it should be on this machine and was not found. ``how`` '' and ``why`` '': its address is not of
+    this machine, or nobody reads the processes of it.
+    """
+    trees = Trees.of(processes)
+    if wanted.pod is not None:
+        named = [pod for pod in pods if (pod.namespace, pod.name) == wanted.pod]
+        if not named:
+            why = f"there is no pod {'/'.join(wanted.pod)} among the pods of this node: run the exporter on its node"
+            return Found(why=f"{why}, or correct the target's pod")
+        return _in_pod(wanted, _newest(named), trees, processes)
+    addressed = [pod for pod in pods if _is_at(pod, wanted.host)]
+    if addressed:
+        return _in_pod(wanted, _newest(addressed), trees, processes)
+    sharing = [pod for pod in pods if pod.host_network and pod.phase not in ENDED]
+    if _is_loopback(wanted.host) or wanted.host in here or any(_same(pod.ip, wanted.host) for pod in sharing):
+        return _listening(wanted, trees, processes, pods)
+    return Found()
+
+
+# -- by port ----------------------------------------------------------------------------------------------------------
+def _listening(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
+    reached = _reached(wanted, processes.listeners)
+    open_to_host = [one for one in reached if one.pid in trees.table]
+    api = frozenset(one.pid for one in open_to_host if not _forwards(trees.table[one.pid]))
+    if not api and open_to_host:
+        return _forwarded(wanted, trees, processes, pods)
+    api, several = _one_network(api, trees, pods)
+    if several:
+        return Found(
+            why=f"several containers listen on port {wanted.port}, and it is not told which is meant: {_NAME_IT}"
+        )
+    if not api:
+        return _by_declared_port(wanted, trees, processes, pods)
+    return _made(api, trees, pods, how="port")
+
+
+_NAME_IT = "name the target's pod, or its GPUs in gpus"
+
+
+def _reached(wanted: Wanted, listeners: Iterable[Listener]) -> list[Listener]:
+    """The listeners that an address reaches: those bound to it, else those bound to every address."""
+    of_port = [one for one in listeners if one.port == wanted.port]
+    bound = [one for one in of_port if not _is_any(one.address)]
+    exact = [one for one in bound if _same(one.address, wanted.host)]
+    if not exact and _is_loopback(wanted.host):
+        exact = [one for one in bound if _is_loopback(one.address)]
+    elif not exact and not _is_address(wanted.host):  # this machine by name: any address of it but loopback
+        exact = [one for one in bound if not _is_loopback(one.address)]
+    return exact or [one for one in of_port if _is_any(one.address)]
+
+
+def _one_network(api: frozenset[int], trees: Trees, pods: Sequence[Pod]) -> tuple[frozenset[int], bool]:
+    """Of listeners on one port those of the host's network, else those of the only container; True for several of these.
+
+    Containers have networks of their own, so that one port may be open in many of them.
+    """
+    by_place: dict[str, set[int]] = {}
+    for pid in api:
+        pod = _pod_of(trees.table[pid], pods)
+        outside = not trees.table[pid].container or (pod is not None and pod.host_network)
+        by_place.setdefault("" if outside else trees.table[pid].container, set()).add(pid)
+    if "" in by_place or len(by_place) == 1:
+        return frozenset(by_place.get("") or next(iter(by_place.values()))), False
+    return frozenset(), bool(by_place)
+
+
+def _forwarded(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
+    """A published port: the engine listens inside a container, on the port that the forwarder's command names."""
+    forwarders = [trees.table[one.pid] for one in _reached(wanted, processes.listeners) if one.pid in trees.table]
+    ports = {_port_inside(one.command) or wanted.port for one in forwarders if _forwards(one)}
+    inside = frozenset(
+        one.pid
+        for one in processes.listeners
+        if one.port in ports and one.pid in trees.table and trees.table[one.pid].container
+    )
+    containers = {trees.table[pid].container for pid in inside}
+    if len(containers) == 1:
+        return _made(inside, trees, pods, how="port")
+    seen = "several containers listen on it" if containers else "no process listens on it there"
+    why = f"port {wanted.port} is forwarded into a container, and {seen}: name the engine's GPUs in gpus"
+    return Found(why=why)
+
+
+def _port_inside(command: Sequence[str]) -> int | None:
+    after = dict(pairwise(command))
+    value = after.get("-container-port", "")
+    return int(value) if value.isdecimal() else None
+
+
+def _by_declared_port(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
+    """Nothing is seen to listen: a pod of the host's network that declares the port, else why there is none."""
+    declared = [
+        pod
+        for pod in pods
+        if pod.host_network
+        and pod.phase not in ENDED
+        and any(number == wanted.port for one in pod.containers for _, number in one.ports)
+    ]
+    if len(declared) == 1:
+        return _in_pod(wanted, declared[0], trees, processes)
+    if not trees.table:
+        return Found(why=processes.why)
+    nothing = f"no process that the exporter sees listens on port {wanted.port}"
+    return Found(why=f"{nothing}: {processes.why or f'check that it runs, or {NO_HOST_PIDS}'}")
+
+
+# -- by pod -----------------------------------------------------------------------------------------------------------
+def _in_pod(wanted: Wanted, pod: Pod, trees: Trees, processes: Processes) -> Found:
+    members = {one.name: _members(pod, one, trees) for one in pod.containers}
+    ports = frozenset(one.pid for one in processes.listeners if one.port == wanted.port)
+    container, why = _container(wanted, pod, {name: bool(pids & ports) for name, pids in members.items()})
+    if container is None:
+        return Found(pod=pod, how="pod", why=why)
+    own = members[container.name]
+    if not own:
+        return Found(pod=pod, container=container, how="pod", why=_unseen(pod, container, processes))
+    api = own & ports
+    if api:
+        return Found(*_split(api, trees, within=own), pod=pod, container=container, how="pod")
+    top = trees.top_of(own)
+    api = frozenset() if top is None else frozenset({top})
+    return Found(tuple(sorted(api)), tuple(sorted(own - api)), pod=pod, container=container, how="pod")
+
+
+def _members(pod: Pod, container: Container, trees: Trees) -> frozenset[int]:
+    """The processes of a container; in a pod of one, also those whose cgroup tells the pod alone."""
+    own = _bare(container.id)
+    alone = len(pod.containers) == 1
+    return frozenset(
+        pid
+        for pid, one in trees.table.items()
+        if (own and one.container == own) or (alone and one.pod == pod.uid and not one.container)
+    )
+
+
+def _container(wanted: Wanted, pod: Pod, listens: dict[str, bool]) -> tuple[Container | None, str]:
+    """The engine's container: the one that is named, that listens on the port, that declares it, or the only one."""
+    name = f"{pod.namespace}/{pod.name}"
+    if wanted.container:
+        named = next((one for one in pod.containers if one.name == wanted.container), None)
+        return named, "" if named else f"pod {name} has no container {wanted.container}: correct the target's container"
+    for chosen in (
+        [one for one in pod.containers if listens[one.name]],
+        [one for one in pod.containers if any(number == wanted.port for _, number in one.ports)],
+        list(pod.containers),
+    ):
+        if len(chosen) == 1:
+            return chosen[0], ""
+    if not pod.containers:
+        return None, f"pod {name} has no container yet"
+    return (
+        None,
+        f"pod {name} has several containers, and none is known to serve port {wanted.port}: declare the port in its spec",
+    )
+
+
+def _unseen(pod: Pod, container: Container, processes: Processes) -> str:
+    if not container.id or container.started is None:
+        return f"container {container.name} of pod {pod.namespace}/{pod.name} does not run"
+    hidden = f"no process of container {container.name} of pod {pod.namespace}/{pod.name} is seen"
+    return f"{hidden}: {processes.why or NO_HOST_PIDS}" if processes.table or processes.why else ""
+
+
+def _made(api: frozenset[int], trees: Trees, pods: Sequence[Pod], *, how: str) -> Found:
+    first = trees.table[min(api)]
+    pod = _pod_of(first, pods)
+    own = [one for one in (pod.containers if pod else ()) if first.container and _bare(one.id) == first.container]
+    return Found(*_split(api, trees), pod=pod, container=own[0] if own else None, how=how)
+
+
+def _split(
+    api: frozenset[int], trees: Trees, within: frozenset[int] | None = None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    whole = trees.engine(api)
+    rest = (whole if within is None else whole & within) - api
+    return tuple(sorted(api)), tuple(sorted(rest))
+
+
+def _pod_of(process: Process, pods: Sequence[Pod]) -> Pod | None:
+    for pod in pods:
+        ids = {_bare(one.id) for one in pod.containers} - {""}
+        if (process.container and process.container in ids) or (process.pod and process.pod == pod.uid):
+            return pod
+    return None
+
+
+def _newest(pods: Sequence[Pod]) -> Pod:
+    """Of pods that share a name or an address for a moment the one that stays."""
+    return min(pods, key=lambda pod: (pod.leaving, pod.phase != "Running", -(pod.ready_since or 0.0), pod.uid))
+
+
+def _is_at(pod: Pod, host: str) -> bool:
+    """Whether a host is this pod alone: its own address, or its name under a headless service, NAME.SERVICE.NAMESPACE.svc."""
+    if pod.phase in ENDED:
+        return False
+    if _is_address(host):
+        return not pod.host_network and _same(pod.ip, host)
+    parts = host.split(".")
+    return len(parts) > 3 and parts[3] == "svc" and (parts[0], parts[2]) == (pod.name, pod.namespace)
+
+
+def _bare(container_id: str) -> str:
+    return container_id.rpartition("://")[2]
+
+
+# -- addresses --------------------------------------------------------------------------------------------------------
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return mapped or found
+
+
+def _is_address(text: str) -> bool:
+    return _address(text) is not None
+
+
+def _is_any(text: str) -> bool:
+    found = _address(text)
+    return text in {"", "*"} or (found is not None and found.is_unspecified)
+
+
+def _is_loopback(text: str) -> bool:
+    """Loopback, or 0.0.0.0, which leads to the same place when it is connected to."""
+    found = _address(text)
+    return text.lower() in LOOPBACK_NAMES or (found is not None and (found.is_loopback or found.is_unspecified))
+
+
+def _same(one: str, other: str) -> bool:
+    a = _address(one)
+    return a is not None and a == _address(other)
+
+
+def _forwards(process: Process) -> bool:
+    return FORWARDERS.fullmatch(process.name) is not None
