@@ -17,6 +17,7 @@ _OPTIONAL: tuple[tuple[str, Any], ...] = (
     ("blind", ()),
     ("window", {}),
     ("scope", {}),
+    ("binding", {}),
 )
 
 

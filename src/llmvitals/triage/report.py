@@ -107,6 +107,7 @@ def _body(v: Verdict) -> dict[str, Any]:
         "blind": [asdict(b) for b in v.blind],
         "window": v.window,
         "scope": v.scope,
+        "binding": asdict(v.binding),
     }
 
 
@@ -131,6 +132,9 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     for found in verdict.contributing:
         parts.append(Text(f"  also: {found.cause} ({with_unit(found.confidence, 'ratio')})", style="yellow"))
         parts.append(Padding(Text(_change(found), style="dim"), (0, 0, 0, 8)))
+    if verdict.binding.why:
+        line = Text.assemble(("binds: ", "bold"), f"{verdict.binding.resource}: {verdict.binding.why}")
+        parts.append(Padding(line, (0, 0, 0, 2)))
     if steps:
         parts.append(_walk_table(verdict))
     if verdict.blind:

@@ -80,3 +80,8 @@ def with_unit(value: float, unit: str) -> str:
         return f"< {_FLOOR[unit]:.6f}"
     found = scale(unit, value)
     return f"{digits(value * found.factor)} {found.unit}".rstrip()
+
+
+def inside(title: str) -> str:
+    """A title inside a sentence: its first letter small, unless it begins with an abbreviation."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]

@@ -91,9 +91,29 @@ class Blind:
     series: str
 
 
+class Resource(StrEnum):
+    """What may keep more work out of an engine."""
+
+    KV = "kv"  # the KV pool
+    COMPUTE = "compute"  # arithmetic
+    BANDWIDTH = "bandwidth"  # device memory, or the link between GPUs
+    SEATS = "seats"  # requests that may run at once
+    NOTHING = "nothing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Which resource binds now, the conditions that say so, and a sentence; for ``unknown``, what is missing."""
+
+    resource: Resource = Resource.UNKNOWN
+    evidence: tuple[Evidence, ...] = ()
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome for one scope. ``readings``: every signal, for charts and gauges (not part of the JSON)."""
+    """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome."""
 
     outcome: Outcome
     sentence: str
@@ -103,3 +123,4 @@ class Verdict:
     blind: tuple[Blind, ...]
     window: dict[str, Any] = field(default_factory=dict)
     scope: dict[str, Any] = field(default_factory=dict)
+    binding: Binding = Binding()

@@ -21,11 +21,12 @@ from llmvitals.signals.catalogue import BY_ID, compute
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
+from llmvitals.triage.binding import binding
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.failing import FEW, Failing, failing
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
-from llmvitals.triage.units import with_unit
+from llmvitals.triage.units import inside, with_unit
 from llmvitals.triage.unread import unread
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
 
@@ -159,6 +160,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
             "readable": int(readings["pages"].value or 0),
         },
         dict(scope),
+        binding(readings, settings),
     )
 
 
@@ -344,16 +346,11 @@ def _cited(check: Check, readings: Readings) -> str:
     """
     small = {limit.signal for rows in check.when for limit in rows if limit.op.startswith("<")}
     told = [
-        f"{_inside(BY_ID[i].title)} {with_unit(value, BY_ID[i].unit)}"
+        f"{inside(BY_ID[i].title)} {with_unit(value, BY_ID[i].unit)}"
         for i in check.cites
         if (value := readings[i].value) is not None and (value or i in small)
     ]
     return f" ({', '.join(told)})" if told else ""
-
-
-def _inside(title: str) -> str:
-    """A title inside a sentence: its first letter small, unless it begins with an abbreviation."""
-    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def states(verdict: Verdict) -> dict[str, CheckResult]:

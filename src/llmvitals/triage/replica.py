@@ -1,0 +1,236 @@
+"""Replicas side by side: how full each one's KV pool gets, against what its GPUs do meanwhile.
+
+The two numbers are signals that checks decide by, and so are the lines between them (``Limits``). A replica of which one
+of the two is not known has no place, and the reason instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from llmvitals.errors import PageError
+from llmvitals.schema import Origin, origin_of
+from llmvitals.series import Series, Snapshot
+from llmvitals.settings import Settings
+from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.service import answers
+from llmvitals.triage.verdict import Verdict
+
+KV = "kv_usage_high_ratio"
+COMPUTE = "gpu_sm_active_mean_ratio"
+ACTIVITY: Mapping[str, str] = {
+    COMPUTE: "SMs active",
+    "gpu_engine_active_mean_ratio": "engine active",
+    "gpu_busy_mean_ratio": "utilisation",
+}
+"""What may stand for the activity of GPUs, the best first, as people call it. Only the first is compute: the others say for
+how much of the time anything ran, however little of the chip it used (NVML's documentation of utilisation, DCGM's of its
+profiling fields).
+"""
+BESIDE: tuple[str, ...] = ("gpu_tensor_active_mean_ratio", "gpu_dram_active_mean_ratio")
+TRAIL: tuple[str, ...] = (KV, *ACTIVITY)
+"""The signals whose past is a replica's way across the picture."""
+
+_APART = frozenset({Origin.GATEWAY, Origin.GPU, Origin.HOST})
+
+
+@dataclass(frozen=True, slots=True)
+class Quadrant:
+    """One quarter of the picture: KV ``full`` or not, GPUs ``busy`` or not; its name, and what to make of it."""
+
+    full: bool
+    busy: bool
+    title: str
+    hint: str
+
+
+QUADRANTS: tuple[Quadrant, ...] = (
+    Quadrant(
+        True,
+        False,
+        "Memory binds: seats are lost to KV",
+        "No room for more requests while GPUs have time left. More KV per GPU or shorter contexts help, more compute does not.",
+    ),
+    Quadrant(
+        True,
+        True,
+        "Full and working",
+        "Both are used. If requests wait here, only another replica or less load helps.",
+    ),
+    Quadrant(
+        False,
+        True,
+        "Compute binds",
+        "GPUs are busy and KV has room: long prefills or a batch too large for the pace that was promised.",
+    ),
+    Quadrant(
+        False,
+        False,
+        "Idle, or held up in front",
+        "If nobody waits, idle. If requests wait: batch limits, the API process, adapters or the links between GPUs.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From which KV usage a pool is full, and from which activity GPUs are busy (ratios)."""
+
+    kv: float
+    activity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One engine with one model. Ratios are 0-1 over the window; None is unknown, and ``*_why`` says why.
+
+    ``activity_of``: the signal that ``activity`` is. ``kv_note``: how far the number goes, '' where it is exact. ``gpus``: the
+    numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs.
+    """
+
+    instance: str
+    model: str = ""
+    kv: float | None = None
+    kv_why: str = ""
+    kv_note: str = ""
+    activity: float | None = None
+    activity_of: str = ""
+    activity_why: str = ""
+    tensor: float | None = None
+    dram: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    gpus: tuple[str, ...] = ()
+    joins: tuple[str, ...] = ()
+    verdict: str = ""
+    leading: str = ""
+
+    @property
+    def placed(self) -> bool:
+        """Whether both numbers are known."""
+        return self.kv is not None and self.activity is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The replicas of one source at one moment: ``end`` (unix seconds) and ``seconds`` are the window's."""
+
+    end: float
+    seconds: float
+    limits: Limits
+    replicas: tuple[Replica, ...]
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The lines: a pool is full where the checks find too little of it free, GPUs are busy where they find them used."""
+    return Limits(1.0 - settings.thresholds.kv_free_floor, settings.thresholds.gpu_active)
+
+
+def quadrant(replica: Replica, limits: Limits) -> Quadrant | None:
+    """Where a replica stands; None for one without a place."""
+    if replica.kv is None or replica.activity is None:
+        return None
+    full, busy = replica.kv >= limits.kv, replica.activity >= limits.activity
+    return next(q for q in QUADRANTS if (q.full, q.busy) == (full, busy))
+
+
+def is_replica(pages: Sequence[Snapshot]) -> bool:
+    """Whether a target is an engine, as far as these pages tell: one that never answered may be one."""
+    shown = {origin_of(key.name) for page in pages for key in page.samples}
+    return Origin.ENGINE in shown or not shown & _APART or not any(map(answers, pages))
+
+
+def replica(
+    instance: str, model: str, pages: Sequence[Snapshot], readings: Mapping[str, Reading], verdict: Verdict | None
+) -> Replica:
+    """One replica, from its pages (the newest last), their readings and their verdict."""
+    best = next((name for name in ACTIVITY if _value(readings, name) is not None), "")
+    gpus = [key for page in pages[-1:] for key in page.samples if _of_gpu(key)]
+    down = pages[-1].detail if pages and not answers(pages[-1]) else ""
+    return Replica(
+        instance,
+        model,
+        kv=_value(readings, KV),
+        kv_why=_why(readings, KV, down),
+        kv_note=_note(readings.get(KV)),
+        activity=_value(readings, best),
+        activity_of=best,
+        activity_why="" if best else _why(readings, COMPUTE),
+        tensor=_value(readings, BESIDE[0]),
+        dram=_value(readings, BESIDE[1]),
+        waiting=_value(readings, "requests_waiting"),
+        running=_value(readings, "requests_running"),
+        gpus=tuple(sorted({_named(key) for key in gpus}, key=lambda name: (len(name), name))),
+        joins=tuple(sorted({join for key in gpus if (join := key.label("join"))})),
+        verdict=verdict.outcome.value if verdict else "",
+        leading=verdict.leading.cause if verdict and verdict.leading else "",
+    )
+
+
+def alone(replicas: Iterable[Replica], limits: Limits) -> dict[tuple[str, str], tuple[int, Quadrant]]:
+    """Replicas that stand apart: all others of the model (two or more) are together in another quadrant.
+
+    By (instance, model): how many the others are, and where.
+    """
+    models: dict[str, list[tuple[Replica, Quadrant]]] = {}
+    for one in replicas:
+        place = quadrant(one, limits)
+        if place is not None:
+            models.setdefault(one.model, []).append((one, place))
+    return {
+        (one.instance, one.model): (len(others), others[0])
+        for placed in models.values()
+        for one, place in placed
+        if len(others := [p for other, p in placed if other is not one]) > 1
+        if all(p is others[0] and p is not place for p in others)
+    }
+
+
+def encode(fleet: Fleet) -> dict[str, Any]:
+    """The JSON form: the fields of :class:`Fleet`."""
+    found: dict[str, Any] = msgspec.to_builtins(fleet)
+    return found
+
+
+def decode(document: object, *, place: str) -> Fleet:
+    """Reads :func:`encode` back. Raises :class:`PageError` where it is something else."""
+    try:
+        return msgspec.convert(document, Fleet)
+    except msgspec.ValidationError as error:
+        raise PageError(
+            f"answered with replicas that cannot be read ({error})",
+            place=place,
+            remedy="Bring the exporter and this reader to the same version.",
+        ) from None
+
+
+def _value(readings: Mapping[str, Reading], name: str) -> float | None:
+    found = readings.get(name)
+    return None if found is None else found.value
+
+
+def _why(readings: Mapping[str, Reading], name: str, down: str = "") -> str:
+    found = readings.get(name)
+    if found is None:
+        return down or "the signals could not be computed"
+    return "" if found.gap is None else down or f"{found.gap.kind.value}: {found.gap.why}"
+
+
+def _note(found: Reading | None) -> str:
+    if found is None or found.value is None or found.standing is Standing.EXACT:
+        return ""
+    return found.standing.value
+
+
+def _of_gpu(key: Series) -> bool:
+    return key.name.startswith("llm_gpu_") and bool(key.label("gpu"))
+
+
+def _named(key: Series) -> str:
+    """A GPU by its number, a MIG slice by that of its card and its own."""
+    card, _, part = key.label("gpu").partition("/")
+    return "/".join(filter(None, (key.label("index") or card, part)))
