@@ -343,6 +343,12 @@ SIGNALS: tuple[Signal, ...] = (
         OverTime(Stat.AVG, "llm_gpu_dram_active_ratio", agg=Agg.AVG),
     ),
     _card(
+        "gpu_engine_active_mean_ratio",
+        "GPU: time with an active engine (utilisation), over the window",
+        "ratio",
+        OverTime(Stat.AVG, "llm_gpu_engine_active_ratio", agg=Agg.AVG),
+    ),
+    _card(
         "gpu_busy_mean_ratio",
         "GPU: time with any kernel resident (utilisation), over the window",
         "ratio",
