@@ -127,7 +127,10 @@ def read(body: bytes, node: str) -> Page:
 
     Raises ``ValueError`` for what is no list of pods.
     """
-    listed: _List = msgspec.json.decode(body, type=_List)  # its errors are ValueErrors
+    try:
+        listed: _List = msgspec.json.decode(body, type=_List)  # its errors are ValueErrors
+    except RecursionError:
+        raise ValueError("it is nested without end") from None
     if listed.kind != "PodList":
         raise ValueError(f"its kind is '{listed.kind[:60]}', not 'PodList'")
     items = listed.items or []
