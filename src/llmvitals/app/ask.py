@@ -67,12 +67,12 @@ def is_old(answer: Answer, settings: Settings, now: float | None = None) -> bool
 def _exporter(source: Source, scope: Scope, at: float | None, settings: Settings) -> Answer:
     """An exporter knows the present only. A missing history costs the lines of the charts, not the verdict."""
     base = source.url.rstrip("/")
-    found = _get(f"{base}/triage", {})
+    found = get_json(f"{base}/triage", {})
     members, verdict = _members(found), _chosen(found, scope, f"{base}/triage")
     told = {key: str(verdict.scope.get(key) or "") for key in ("instance", "model")}
     signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
     try:
-        traces = history.decode(_get(f"{base}/history", {**told, "signal": signals}), place=f"{base}/history")
+        traces = history.decode(get_json(f"{base}/history", {**told, "signal": signals}), place=f"{base}/history")
     except LlmvitalsError:
         traces = {}
     return Answer(verdict, traces, members, time.time())
@@ -112,7 +112,8 @@ def _members(found: object) -> tuple[Member, ...]:
     )
 
 
-def _get(url: str, query: Mapping[str, str | tuple[str, ...]]) -> object:
+def get_json(url: str, query: Mapping[str, str | tuple[str, ...]]) -> object:
+    """What an exporter answers there. Raises :class:`UnreachableError` or :class:`PageError`."""
     try:
         answer = requests.get(url, params=dict(query), timeout=(CONNECT_SECONDS, ANSWER_SECONDS))
     except requests.Timeout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from llmvitals.app.answer import Answer, Member, UnknownScopeError
 from llmvitals.errors import LlmvitalsError
@@ -31,7 +31,7 @@ def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, s
     """
     end = time.time() if at is None else at
     seconds = settings.exporter.window_seconds
-    found = _windows(source.url, "", end, seconds)
+    found = windows(source.url, "", end, seconds)
     judged = {
         key: diagnose(window, settings, scope=dict(zip(("instance", "model"), key, strict=True)))
         for key, window in found.items()
@@ -46,10 +46,12 @@ def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, s
             members=members,
         )
     verdict = judged[chosen]
-    return Answer(verdict, _lines(source.url, chosen, end, verdict, settings), members, time.time())
+    signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
+    return Answer(verdict, lines(source.url, chosen, end, signals, settings), members, time.time())
 
 
-def _windows(url: str, selector: str, end: float, seconds: float) -> dict[tuple[str, str], Window]:
+def windows(url: str, selector: str, end: float, seconds: float) -> dict[tuple[str, str], Window]:
+    """The window of every scope that matches. Raises the errors of :func:`read_prometheus`."""
     observed = read_prometheus(url, selector=selector, at=end, seconds=seconds)
     return scopes(snapshot for target in observed for snapshot in target.snapshots)
 
@@ -64,15 +66,17 @@ def _member(key: tuple[str, str], verdict: Verdict) -> Member:
     return Member(*key, verdict.outcome.value, verdict.leading.cause if verdict.leading else "")
 
 
-def _lines(url: str, key: tuple[str, str], end: float, verdict: Verdict, settings: Settings) -> dict[str, Trace]:
-    """Read for the chosen instance alone, so that a fleet's Prometheus is not asked for everybody's last minutes."""
+def lines(url: str, key: tuple[str, str], end: float, signals: Iterable[str], settings: Settings) -> dict[str, Trace]:
+    """How signals of one scope moved in the minutes before ``end`` (unix seconds); empty where that cannot be had.
+
+    Read for the chosen instance alone, so that a fleet's Prometheus is not asked for everybody's last minutes.
+    """
     seconds = settings.exporter.window_seconds
-    signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
     for label in _INSTANCE_LABELS:
         try:
-            windows = _windows(url, f"{{{label}={json.dumps(key[0])}}}", end, LINES_SECONDS + seconds)
+            found = windows(url, f"{{{label}={json.dumps(key[0])}}}", end, LINES_SECONDS + seconds)
         except LlmvitalsError:
             continue
-        if key in windows:
-            return history.replay(windows[key], seconds, signals, settings)
+        if key in found:
+            return history.replay(found[key], seconds, signals, settings)
     return {}

@@ -13,6 +13,7 @@ LINKS = (
     ("/metrics", "canonical families, derived gauges, verdict series, own metrics"),
     ("/triage", "the verdict with its evidence, as JSON"),
     ("/history", "how the vital signs moved, as JSON"),
+    ("/replicas", "KV usage beside the activity of GPUs, engine by engine, as JSON"),
     ("/healthz", "whether cycles finish"),
     ("/readyz", "whether the first cycle is finished"),
 )

@@ -18,6 +18,7 @@ from llmvitals.exporters.guard import Limits
 from llmvitals.exporters.judge import Scoped
 from llmvitals.exporters.landing import HEADERS, landing
 from llmvitals.exporters.protect import Protect
+from llmvitals.exporters.replicas import document as document_of_replicas
 from llmvitals.exporters.selfmetrics import SelfMetrics
 from llmvitals.exporters.web_config import Web
 from llmvitals.settings import Settings
@@ -41,6 +42,7 @@ class Site:
             "/metrics": self.metrics,
             "/triage": self.triage,
             "/history": self.history,
+            "/replicas": self.replicas,
             "/healthz": self.healthz,
             "/readyz": self.readyz,
         }
@@ -76,6 +78,12 @@ class Site:
             return _problem(404, "no such scope; instance and model must be as on the page")
         scope = (chosen[0].instance, chosen[0].model)
         return JSONResponse(self.board.trail.document(scope, request.query_params.getlist("signal"), self.settings))
+
+    async def replicas(self, request: Request) -> Response:
+        """Every engine with its KV usage beside the activity of its GPUs, or why one of the two is not known."""
+        if self.board.newest is None:
+            return _problem(503, "the first cycle is not finished")
+        return JSONResponse(document_of_replicas(self.board.newest, self.settings))
 
     async def healthz(self, request: Request) -> Response:
         """200 while cycles finish, 503 when the newest is so old that the cycle must be stuck."""

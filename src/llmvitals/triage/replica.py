@@ -65,7 +65,7 @@ QUADRANTS: tuple[Quadrant, ...] = (
         False,
         True,
         "Compute binds",
-        "GPUs are busy and KV has room: long prefills or a batch too large for the pace that was promised.",
+        "GPUs are busy and KV has room: long prefills (tensor pipes busy), or a batch too large for the pace (DRAM busy).",
     ),
     Quadrant(
         False,
@@ -89,7 +89,8 @@ class Replica:
     """One engine with one model. Ratios are 0-1 over the window; None is unknown, and ``*_why`` says why.
 
     ``activity_of``: the signal that ``activity`` is. ``kv_note``: how far the number goes, '' where it is exact. ``gpus``: the
-    numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs.
+    numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs; ``binds``: the
+    resource that binds, ``binds_why`` a sentence.
     """
 
     instance: str
@@ -108,6 +109,8 @@ class Replica:
     joins: tuple[str, ...] = ()
     verdict: str = ""
     leading: str = ""
+    binds: str = ""
+    binds_why: str = ""
 
     @property
     def placed(self) -> bool:
@@ -168,6 +171,8 @@ def replica(
         joins=tuple(sorted({join for key in gpus if (join := key.label("join"))})),
         verdict=verdict.outcome.value if verdict else "",
         leading=verdict.leading.cause if verdict and verdict.leading else "",
+        binds=verdict.binding.resource.value if verdict else "",
+        binds_why=verdict.binding.why if verdict else "",
     )
 
 

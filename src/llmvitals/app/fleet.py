@@ -1,0 +1,69 @@
+"""Asks a source for all its replicas at once, and for the way that one of them came. What fails comes back as a value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from llmvitals.app.ask import Failure, get_json
+from llmvitals.app.promql import lines, windows
+from llmvitals.errors import LlmvitalsError
+from llmvitals.settings import Settings, Source
+from llmvitals.triage import history
+from llmvitals.triage.history import Trace
+from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode, is_replica, limits_of, replica
+from llmvitals.triage.walk import diagnose_with
+
+Ask = Callable[[Source, float | None, Settings], Fleet]
+Trails = Callable[[Source, Replica, float | None, Settings], Mapping[str, Trace]]
+
+
+def ask_fleet(source: Source, at: float | None, settings: Settings) -> Fleet | Failure:
+    """The replicas of a source now, or at the moment ``at`` (unix seconds) of a PromQL endpoint."""
+    if source.kind not in _KINDS:
+        kinds = " or ".join(_KINDS)
+        return Failure(f"has the unknown kind '{source.kind}'", f"source '{source.name}'", f"Write kind: {kinds}.")
+    try:
+        return _KINDS[source.kind][0](source, at, settings)
+    except LlmvitalsError as error:
+        return Failure(error.thing, error.place, error.remedy)
+
+
+def ask_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
+    """How the signals of the picture moved for one replica; empty where the source does not say."""
+    try:
+        return _KINDS[source.kind][1](source, one, at, settings)
+    except LlmvitalsError:
+        return {}
+
+
+def _exporter(source: Source, at: float | None, settings: Settings) -> Fleet:
+    place = f"{source.url.rstrip('/')}/replicas"
+    return decode(get_json(place, {}), place=place)
+
+
+def _exporter_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
+    place = f"{source.url.rstrip('/')}/history"
+    asked: dict[str, str | tuple[str, ...]] = {"instance": one.instance, "model": one.model, "signal": TRAIL}
+    return history.decode(get_json(place, asked), place=place)
+
+
+def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
+    found, newest = [], 0.0
+    asked = windows(source.url, "", time.time() if at is None else at, settings.exporter.window_seconds)
+    for (instance, model), window in asked.items():
+        newest = max(newest, window.end)
+        if is_replica(window.snapshots):
+            verdict, readings = diagnose_with(window, settings, scope={"instance": instance, "model": model})
+            found.append(replica(instance, model, window.snapshots, readings, verdict))
+    return Fleet(newest, settings.exporter.window_seconds, limits_of(settings), tuple(found))
+
+
+def _prometheus_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
+    return lines(source.url, (one.instance, one.model), time.time() if at is None else at, TRAIL, settings)
+
+
+_KINDS: Mapping[str, tuple[Ask, Trails]] = {
+    "exporter": (_exporter, _exporter_trail),
+    "prometheus": (_prometheus, _prometheus_trail),
+}
