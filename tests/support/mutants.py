@@ -33,6 +33,7 @@ WHOLE: frozenset[str] = frozenset(
         "kv_transfer_failures",
         "late_ttft_breaches",
         "lost_by_restarts",
+        "device_oom_restarts",
         "oom_restarts",
         "planned_restarts",
         "prefix_caching_enabled",

@@ -507,6 +507,13 @@ SIGNALS: tuple[Signal, ...] = (
     _d("silent_failures", "5xx answers while no first token came", "", M, alive.silent_failures),
     _d("restarts", "Restarts of the process", "", M, alive.restarts),
     _d("oom_restarts", "Restarts for want of memory", "", M, host.oom_restarts),
+    _d(
+        "device_oom_restarts",
+        "Restarts for want of memory, the host's not short",
+        "",
+        M,
+        host.device_oom_restarts,
+    ),
     _d("planned_restarts", "Restarts by a probe or a rollout", "", M, host.planned_restarts),
     _d("time_to_ready_seconds", "Time from the container's start to ready", "seconds", M, host.time_to_ready_seconds),
     _d("not_ready_ratio", "Pages that answer while the pod is not ready", "ratio", M, host.not_ready_ratio),

@@ -47,6 +47,9 @@ class Row:
 PRESSED: tuple[Limit, ...] = (QUEUED, TTFT_HARM, TPOT_HARM)
 """Work is kept out, or late."""
 
+SLOW: tuple[Limit, ...] = (QUEUED, TPOT_HARM)
+"""Decoding is what memory and links bind: a late first token alone has other reasons."""
+
 TENSOR_BUSY = Limit("gpu_tensor_active_mean_ratio", ">=", 0.5)
 """Dense arithmetic as a mean over all that a window does: attention and transfers between products leave tensor pipes idle
 even in a pure prefill, and products themselves reach some three quarters of the peak (FlashAttention-3, 2024: 75 % on H100).
@@ -63,6 +66,11 @@ DRAM_BUSY = Limit("gpu_dram_active_mean_ratio", ">=", 0.7)
 """Near its end: about 0.8 is what can be reached in practice (DCGM user guide, memory bandwidth utilisation)."""
 
 DRAM_RESTS = Limit("gpu_dram_active_mean_ratio", "<", 0.7)
+
+DRAM_WORKS = Limit("gpu_dram_active_mean_ratio", ">=", 0.5)
+"""More than half of what can be reached, as a mean over steps that decode and steps that prefill."""
+
+TENSOR_RESTS = Limit("gpu_tensor_active_mean_ratio", "<", 0.3)
 
 ROWS: tuple[Row, ...] = (
     # -- nothing to read a resource from -----------------------------------------------------------------------------
@@ -161,20 +169,27 @@ ROWS: tuple[Row, ...] = (
         Resource.BANDWIDTH,
         "the memory of the GPUs moves data nearly all the time that it can",
         (DRAM_BUSY,),
-        PRESSED,
+        SLOW,
         ("gpu_dram_active_mean_ratio",),
+    ),
+    Row(
+        Resource.BANDWIDTH,
+        "SMs are active and their memory moves data, while tensor pipes rest",
+        (SM_BUSY, DRAM_WORKS, TENSOR_RESTS),
+        SLOW,
+        ("gpu_dram_active_mean_ratio", "gpu_tensor_active_mean_ratio"),
     ),
     Row(
         Resource.BANDWIDTH,
         "GPUs wait for the link between them",
         (*GPU_WAITS, LINK_BUSY),
-        PRESSED,
+        SLOW,
         ("gpu_link_use_ratio", "gpu_dram_active_mean_ratio"),
     ),
     # -- nothing ---------------------------------------------------------------------------------------------------------
     Row(
         Resource.NOTHING,
-        "KV and GPUs have room and nobody waits inside: what is late is late elsewhere",
+        "KV and GPUs have room and nobody waits: the time goes elsewhere",
         (NOT_QUEUED, KV_FREE, GPU_IDLE),
         (TTFT_HARM, TPOT_HARM),
         ("gpu_sm_active_mean_ratio", "kv_usage_high_ratio"),

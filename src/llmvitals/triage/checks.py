@@ -95,7 +95,7 @@ API_FULL = Limit("api_cpu_full_ratio", ">=", 0.95)  # a process at one core (cat
 # Kernels are resident, yet neither memory nor tensor pipes work: they wait. Decoding moves memory for most of its time and
 # prefill computes for most of its, so with both this low about half of the time goes elsewhere.
 GPU_WAITS: tuple[Limit, ...] = (
-    Limit("gpus_per_rank", ">", 1),
+    Limit("tensor_parallel_gpus", ">", 1),  # replicas and pipeline stages exchange next to nothing
     Limit("gpu_sm_active_mean_ratio", ">=", "thresholds.gpu_active"),
     Limit("gpu_dram_active_mean_ratio", "<", 0.4),
     Limit("gpu_tensor_active_mean_ratio", "<", 0.3),
@@ -204,6 +204,8 @@ CHECKS: tuple[Check, ...] = (
             ),
             # dense arithmetic at a card's own power limit keeps more than this of its highest clock
             (ANY_HARM, Limit("gpu_clock_ratio", "<", 0.6)),
+            # every link repeats something now and then: only more than NVIDIA's health check allows
+            (ANY_HARM, Limit("gpu_link_error_excess", ">", 1)),
         ),
         cites=(
             "gpu_xid_errors",
@@ -212,7 +214,10 @@ CHECKS: tuple[Check, ...] = (
             "gpu_throttle_ratio",
             "gpu_power_cap_ratio",
             "gpu_clock_ratio",
+            "gpu_link_error_excess",
+            "gpu_mig_slices",
         ),
+        tells=("gpu_xid_errors", "gpu_link_error_excess", "gpu_mig_slices"),
         explains=(
             "not-serving",
             "rollout-and-probes",
@@ -247,12 +252,17 @@ CHECKS: tuple[Check, ...] = (
         ),
         when=(
             # little room alone is by design: the engine reserves the card at its start
-            (VRAM_SHORT, Limit("oom_restarts", ">=", 1)),
+            (VRAM_SHORT, Limit("device_oom_restarts", ">=", 1)),
             (VRAM_SHORT, NEIGHBOUR, Limit("restarts", ">=", 1)),
             (VRAM_SHORT, NEIGHBOUR, ANY_HARM, KV_FREE),
         ),
-        confirms=(Limit("oom_restarts", ">=", 1),),
-        cites=("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts"),
+        confirms=(Limit("device_oom_restarts", ">=", 1),),
+        cites=(
+            "gpu_memory_free_low_ratio",
+            "gpu_memory_free_low_bytes",
+            "gpu_memory_other_ratio",
+            "device_oom_restarts",
+        ),
         explains=("not-serving", "rollout-and-probes", "cold-start", "telemetry-broken"),
         confidence=0.97,
         note="A scrape misses short peaks of memory: the number is a first step.",
@@ -296,7 +306,7 @@ CHECKS: tuple[Check, ...] = (
             "It passed: warm a replica up before it is ready, keep one warm, and scale on queue wait, not on GPU percent.",
             "startupProbe",
         ),
-        cites=("uptime_seconds", "frontend_residual_seconds"),
+        cites=("uptime_seconds", "time_to_ready_seconds", "frontend_residual_seconds"),
         when=(
             (
                 TTFT_HARM,
@@ -319,16 +329,19 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "rollout-and-probes",
         7,
-        "The process was restarted",
+        "The process was restarted, or its probe keeps it out of service",
         "backpressure article, bottleneck 19",
         Remedy(
             "Look for exit 137, probe failures or a rollout; keep liveness apart from inference, the grace period above "
             "the longest generation.",
             "terminationGracePeriodSeconds",
         ),
-        cites=("restarts", "planned_restarts", "failed_scrape_ratio"),
+        cites=("restarts", "planned_restarts", "failed_scrape_ratio", "not_ready_ratio"),
         when=(
             (Limit("planned_restarts", ">=", 1),),
+            # it serves, and gets no traffic: the probe fails, or the pod is being replaced; one that only now came up
+            # has failed scrapes behind it
+            (Limit("not_ready_ratio", ">=", 0.5), Limit("failed_scrape_ratio", "<=", 0.0)),
             (Limit("restarts_not_crashed", ">=", 1), Limit("failed_scrape_ratio", ">", 0.0)),
             (Limit("restarts_not_crashed", ">=", 1), ANY_HARM),
             (Limit("restarts_not_crashed", ">=", 1), Limit("lost_by_restarts", ">=", 1)),
@@ -359,8 +372,18 @@ CHECKS: tuple[Check, ...] = (
             (ANY_HARM, *GPU_WAITS, LINK_BUSY),
             (ANY_HARM, *GPU_WAITS, Limit("gpu_links_unknown", ">=", 1)),
         ),
-        confirms=(Limit("gpu_link_use_ratio", ">", 0.0),),  # known at all: from where on it counts, the conditions say
-        cites=("gpus_per_rank", "gpu_link_use_ratio", "gpu_sm_active_mean_ratio", "gpu_dram_active_mean_ratio"),
+        confirms=(
+            Limit("gpu_link_use_ratio", ">", 0.0),  # known at all: from where on it counts, the conditions say
+            Limit("gpu_peer_link_level", ">", 0),  # a path over PCIe or the host; 0: NVLink everywhere
+        ),
+        cites=(
+            "tensor_parallel_gpus",
+            "gpu_peer_link_level",
+            "gpu_link_use_ratio",
+            "gpu_sm_active_mean_ratio",
+            "gpu_dram_active_mean_ratio",
+        ),
+        tells=("gpu_peer_link_level",),
         explains=(
             "batch-too-large",
             "batch-too-small",
@@ -714,6 +737,8 @@ CHECKS: tuple[Check, ...] = (
             (Limit("fd_usage_ratio", ">=", "thresholds.resource_limit"),),
             (Limit("port_usage_ratio", ">=", "thresholds.resource_limit"),),
             (Limit("gateway_connection_ratio", ">=", "thresholds.resource_limit"),),
+            # half way to the limit, and half of that are connections that nobody closes: a leak gets there by itself
+            (Limit("fd_usage_ratio", ">=", 0.5), Limit("close_wait_ratio", ">=", 0.5)),
             # the engine answers every scrape, so it is not that it is down; a share that breaks the objective
             (
                 Limit("connect_errors", ">=", 5),
@@ -728,7 +753,14 @@ CHECKS: tuple[Check, ...] = (
                 Limit("restarts", "<=", 0),
             ),
         ),
-        cites=("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
+        cites=(
+            "fd_usage_ratio",
+            "close_wait_ratio",
+            "port_usage_ratio",
+            "gateway_connection_ratio",
+            "connect_errors",
+            "streams_cut",
+        ),
         explains=("api-server-bound", "ghost-compute", "retry-storm"),
         confidence=0.97,
         hazard=True,

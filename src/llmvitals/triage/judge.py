@@ -150,8 +150,14 @@ def finding(check: Check, result: CheckResult, readings: Readings, settings: Set
         result.evidence,
         Action(remedy.text, remedy.setting, value),
         f"runbooks/{check.cause}.md",
-        " ".join(x for x in (note, known) if x),
+        " ".join(x for x in (note, _words(check, readings), known) if x),
     )
+
+
+def _words(check: Check, readings: Readings) -> str:
+    """What stands behind its numbers, as a sentence: which error, which link."""
+    told = [note for name in check.tells if readings[name].value and (note := readings[name].note)]
+    return f"{'; '.join(told)}." if told else ""
 
 
 def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:

@@ -61,7 +61,7 @@ class Check:
     of pages; ``by_scrapes``: it counts scrapes, readable or not. ``outcome``: what the verdict is called when it holds.
     ``needs``: for causes that no engine page shows, what would. ``source``: the section of the source documents.
     ``proof``: what another source adds to make it certain. ``unless``: limits, any of which rules it out; what cannot be
-    seen rules nothing out.
+    seen rules nothing out. ``tells``: signals whose note (an error's code in words, a link's name) is told with it.
     """
 
     cause: str
@@ -71,6 +71,7 @@ class Check:
     remedy: Remedy
     when: tuple[tuple[Limit, ...], ...] = ()
     cites: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
     confirms: tuple[Limit, ...] = ()
     explains: tuple[str, ...] = ()
     confidence: float = 0.8

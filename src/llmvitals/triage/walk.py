@@ -147,7 +147,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     sentence = doubt or _sentence(outcome, leading, contributing, readings, settings, failed)
     return Verdict(
         outcome,
-        f"{sentence}{_not_serving(window)}{unread(window, scope)}",
+        f"{sentence}{_out_of_memory(readings, settings)}{_not_serving(window)}{unread(window, scope)}",
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
@@ -173,6 +173,15 @@ def _for_each(found: Finding, engines: int) -> Finding:
     return replace(
         found, action=replace(action, text=f"{action.text} The value is for each of the {engines} engines.", value=part)
     )
+
+
+def _out_of_memory(readings: Readings, settings: Settings) -> str:
+    """That the kernel ended the container at its own memory limit: no cause of the table, and nothing to keep silent of."""
+    ended, host = readings["oom_restarts"].value or 0.0, readings["host_memory_ratio"].value or 0.0
+    if ended < 1 or host < settings.thresholds.resource_limit:
+        return ""
+    share = with_unit(host, "ratio")
+    return f" The container was ended for want of memory, at {share} of its limit: the host's memory, not the card's."
 
 
 def _not_serving(window: Window) -> str:

@@ -123,7 +123,11 @@ def not_ready_ratio(c: Context) -> Reading:
     answered = {s.t for s, up in zip(c.window.snapshots, c.pages_up, strict=True) if up}
     young = c.settings.thresholds.cold_start_seconds
     seen = [v for t, v in ready.items() if t in answered and t - started.get(t, 0.0) > young]
-    return number(sum(v <= 0 for v in seen) / len(seen)) if seen else no_traffic("page of a server that had started")
+    if not seen:
+        return no_traffic("page of a server that had started")
+    if len(seen) < c.settings.thresholds.min_pages:
+        return absent(GapKind.TOO_SHORT, f"only {len(seen)} pages of a server that had started", READY)
+    return number(sum(v <= 0 for v in seen) / len(seen))
 
 
 def gateway_connection_ratio(c: Context) -> Reading:
@@ -201,6 +205,16 @@ def api_throttled_ratio(c: Context) -> Reading:
 def oom_restarts(c: Context) -> Reading:
     """Restarts of the engine's container for want of memory."""
     return _restarts(c, ("oom",))
+
+
+def device_oom_restarts(c: Context) -> Reading:
+    """Restarts of the engine's container for want of memory while the host's was not short: none where the container came
+    near its own limit (0.9 of it by default), which is what the kernel ends it for.
+    """
+    found, host = oom_restarts(c), host_memory_ratio(c)
+    if not found.value or host.value is None or host.value < c.settings.thresholds.resource_limit:
+        return found
+    return number(0.0, note=f"the container was at {host.value:.0%} of its memory limit")
 
 
 def planned_restarts(c: Context) -> Reading:
