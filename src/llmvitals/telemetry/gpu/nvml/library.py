@@ -109,9 +109,6 @@ class Library(Protocol):
     def nvmlDeviceGetCurrPcieLinkWidth(self, handle: Handle) -> int: ...
     def nvmlDeviceGetFieldValues(self, handle: Handle, fieldIds: Sequence[int | tuple[int, int]]) -> Any: ...
     def nvmlDeviceGetTotalEccErrors(self, handle: Handle, errorType: int, counterType: int) -> int: ...
-    def nvmlDeviceGetRemappedRows(
-        self, device: Handle
-    ) -> Sequence[int]: ...  # (corrected, uncorrected, pending, failed)
     def nvmlDeviceGetViolationStatus(self, device: Handle, perfPolicyType: int) -> Any: ...  # .violationTime, ns
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Handle) -> int: ...  # bits
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: Handle) -> int: ...  # the same, for drivers before R535
