@@ -46,6 +46,10 @@ class Row:
     part: str = ""  # a plain number that is this part of a histogram without buckets: "_sum" or "_count"
     typed: str = ""  # what its TYPE line says where that is known to differ from the family's kind
 
+    def blank(self, raw: float) -> bool:
+        """Whether this is the number with which the source says that it has none."""
+        return self.ceiling <= raw < math.inf
+
     @property
     def plain(self) -> bool:
         """Whether the value can be taken as it stands."""
@@ -56,12 +60,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A source series that needs more than its value; hashed by identity, one per source text."""
+    """A source series that needs more than its value; hashed by identity, one per source text.
+
+    ``stand_in``: 0 for a series that gives its sample itself, else how far behind it stands: 1 is another row's fallback, 2
+    the sample of another owner, 3 both. The nearest that the page holds is taken, of equals the last.
+    """
 
     row: Row
     series: Series
     source: Mapping[str, str]
-    stand_in: bool = False
+    stand_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ class Parts:
     models: tuple[str, ...]
     identity: Mapping[str, str]  # instance and static labels
     gaps: list[FamilyGap] = field(default_factory=list)
+    entries: tuple[Entry, ...] = ()  # every series of the page that is not plain, with the labels of its source
 
     def put(self, family: str, value: float, labels: Mapping[str, str]) -> None:
         """Add one canonical sample with the page's identity."""
@@ -99,8 +108,25 @@ class Parts:
         self.samples[Series(family, tuple(sorted(merged.items())))] = value
 
 
+def nearest_last(specials: Sequence[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
+    """What is left to ``derive``, in an order in which the one to be taken of equals comes last."""
+    return sorted(specials, key=lambda pair: -pair[0].stand_in)
+
+
 UNUSABLE = "the page holds no usable number: NaN, infinite, negative, blank or outside its range"
 """The reason of a family whose number on the page cannot be."""
+
+BLANKED = "its number on the page stands for 'blank': the source cannot give it"
+"""The reason of a family whose number on the page says that there is none."""
+
+
+def usable(parts: Parts, entry: Entry, raw: float) -> bool:
+    """Whether what is left to ``derive`` is a number; where it is none, a gap of its GPU says so."""
+    if 0.0 <= raw < entry.row.ceiling and raw != math.inf:
+        return True
+    kind, why = (GapKind.UNSUPPORTED, BLANKED) if entry.row.blank(raw) else (GapKind.MISSING, UNUSABLE)
+    parts.gaps.append(FamilyGap(entry.row.family, kind, why, (("gpu", entry.series.label("gpu")),)))
+    return False
 
 
 class How(StrEnum):
@@ -165,7 +191,8 @@ class Adapter:
     taken. ``rank``: kinds are held against a page from the lowest on, so that who repeats others' names comes first.
     ``document``: turns what is no exposition page, but this kind's own (JSON, plain text), into one; None when it is not
     its own; :class:`~llmvitals.errors.PageError` when it is and says nothing that can be read. ``path``: where the page
-    is, for a target that names only host and port.
+    is, for a target that names only host and port. ``counting``: makes what counts over the pages of one target, where a
+    page shows a state and its changes are wanted; it runs after ``derive``.
     """
 
     kind: str
@@ -188,6 +215,7 @@ class Adapter:
     rank: int = 50
     document: Callable[[bytes], bytes | None] | None = None
     path: str = "/metrics"
+    counting: Callable[[], Callable[[Parts], None]] | None = None
 
 
 def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:

@@ -281,7 +281,7 @@ class Reader:
         series = Series(name, tuple(sorted(canonical.items())))
         if name in _PROBES:
             self._probes[series] = whose.labels.get("model", ""), self._telling(labels)
-        stand_in = row.fallback or whose.stand_in
+        stand_in = 2 * whose.stand_in + row.fallback
         if stand_in or not row.plain:
             same = (row.source + name, frozenset(labels.items()))
             return self._entries.setdefault(same, Entry(row, series, labels, stand_in))

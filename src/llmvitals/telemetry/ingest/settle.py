@@ -10,7 +10,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.reader import Read
-from llmvitals.telemetry.mapping import UNUSABLE, Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
+from llmvitals.telemetry.mapping import BLANKED, UNUSABLE, Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
 
 _BOUNDLESS = "nothing bounds it: the page says +Inf"
 _WORD = 8  # characters of a name that is surely one of a series
@@ -24,15 +24,18 @@ class Settle:
         self._adapter = adapter
         self._base = base
         self._facts: dict[frozenset[str], dict[Series, float]] = {}
+        self._count = adapter.counting() if adapter.counting is not None else None
         self._fed = {row.source: _fed_by(row, adapter) for row in adapter.rows if row.special}
 
     def samples(self, read: Read) -> dict[Series, float]:
         """The canonical samples of a page, the target's own excepted."""
-        parts = Parts(read.samples, [], read.marks, read.models, self._base)
+        parts = Parts(read.samples, [], read.marks, read.models, self._base, entries=tuple(read.specials))
         bad = _bring_in(parts, read)
         shaky = [(entry, raw) for entry, raw in parts.specials if not (0.0 <= raw < math.inf)]
         shown = set(parts.samples) if bad or shaky else set()
         self._adapter.derive(parts)
+        if self._count is not None:
+            self._count(parts)
         if shaky:
             bad += _unsaid(parts, shaky, self._fed)
         if bad:
@@ -91,17 +94,22 @@ Bad = tuple[str, Mapping[str, str]]
 def _bring_in(parts: Parts, read: Read) -> list[Bad]:
     """Bring values that are not plain into the samples: units, sums, ranges, then what only stands in.
 
-    A sum that lacks one of its parts would look like a counter that was reset: it is withheld, and a gap says why.
+    A sum that lacks one of its parts would look like a counter that was reset: it is withheld, and a gap says why. A number
+    that stands for "blank" is none, and nothing is wrong with the page.
     Returns what could not be.
     """
     samples, odd = parts.samples, list(read.odd)
     kept: list[tuple[Entry, float]] = []
-    stand_in: dict[Series, float] = {}
+    stand_in: dict[Series, tuple[int, float]] = {}
     summed: dict[Series, float] = {}
     short: set[Series] = set()
+    blank: set[Series] = set()
     bad: list[Bad] = []
     for entry, raw in read.specials.items():
         row, series = entry.row, entry.series
+        if row.blank(raw) and not (row.special or row.add):
+            blank.add(series)
+            continue
         if row.special:
             kept.append((entry, raw))
             continue
@@ -116,7 +124,8 @@ def _bring_in(parts: Parts, read: Read) -> list[Bad]:
         elif boundless(series, value):
             odd.append((series, value))
         elif entry.stand_in:
-            stand_in[series] = value
+            if entry.stand_in <= stand_in.get(series, (entry.stand_in, value))[0]:
+                stand_in[series] = entry.stand_in, value
         elif row.add:
             summed[series] = summed.get(series, 0.0) + value
         else:
@@ -125,7 +134,7 @@ def _bring_in(parts: Parts, read: Read) -> list[Bad]:
     for series, value in summed.items():
         if series not in short and _family(series) not in lost and math.isfinite(value):
             samples[series] = value + samples.get(series, 0.0)
-    for series, value in stand_in.items():
+    for series, (_, value) in stand_in.items():
         samples.setdefault(series, value)
     parts.specials = kept
     for series, value in odd:
@@ -134,6 +143,11 @@ def _bring_in(parts: Parts, read: Read) -> list[Bad]:
             kind, why = (GapKind.UNSUPPORTED, _BOUNDLESS) if boundless(series, value) else (GapKind.MISSING, UNUSABLE)
             parts.gaps.append(FamilyGap(family, kind, why, _whose(dict(series.labels))))
             bad.append((family, dict(series.labels)))
+    parts.gaps.extend(
+        FamilyGap(_family(series), GapKind.UNSUPPORTED, BLANKED, _whose(dict(series.labels)))
+        for series in blank
+        if series not in samples
+    )
     parts.gaps.extend(FamilyGap(family, GapKind.MISSING, why.value) for family, why in lost.items())
     bad.extend((family, {}) for family in lost)
     return bad
