@@ -12,8 +12,8 @@ import pytest
 
 from llmvitals.errors import MissingExtraError, UnreachableError
 from llmvitals.telemetry.identity.model import Held
-from llmvitals.telemetry.kube import podresources
-from llmvitals.telemetry.kube.podresources import PodResources, why_unnamed
+from llmvitals.telemetry.kube import resources
+from llmvitals.telemetry.kube.resources import PodResources
 from support.kubelet import Kubelet, claimed, devices, field, pod
 
 UUID = "GPU-5fd4a1ee-0d5e-7b0c-9b5a-6d0a0f0e0b7c"
@@ -61,16 +61,12 @@ def test_slices_and_shared_cards_keep_their_names(kubelet, path):
     )
 
 
-def test_a_claimed_gpu_is_told_to_have_no_uuid(kubelet, path):
+def test_a_claimed_gpu_keeps_the_name_that_its_driver_gives_it(kubelet, path):
     kubelet.answer = pod(
         "serving", "chat", engine=claimed("gpu.nvidia.com", "gpu-1", "gpu-0") + claimed("net.dra", "n0")
     )
     (held,) = _held(path)
     assert held == Held("serving", "chat", "engine", "gpu.nvidia.com", ("gpu-0", "gpu-1"))
-    assert (
-        why_unnamed(held) == "its GPUs come by a resource claim, whose driver calls them gpu-0, gpu-1 and not by UUID"
-    )
-    assert why_unnamed(Held("a", "b", "c", "nvidia.com/gpu", (UUID,))) == ""
 
 
 def test_pods_come_and_go(kubelet, path):
@@ -154,7 +150,7 @@ def test_no_socket_or_another_kind_of_file(tmp_path):
 
 
 def test_permission_is_said_with_the_user_to_run_as(kubelet, path, monkeypatch):
-    monkeypatch.setattr(podresources.os, "access", lambda *_: False)
+    monkeypatch.setattr(resources.os, "access", lambda *_: False)
     with pytest.raises(UnreachableError, match=r"may not open it\. Run as root \(runAsUser: 0"):
         _held(path)
 
@@ -167,7 +163,7 @@ def test_without_the_extra_it_says_what_to_install(path, monkeypatch):
 
 def test_nothing_loads_grpc_until_a_kubelet_is_asked():
     code = (
-        "import sys, llmvitals.telemetry.kube.podresources, llmvitals.telemetry.kube.lister\n"
+        "import sys, llmvitals.telemetry.kube.resources, llmvitals.telemetry.kube.api\n"
         "print([m for m in ('grpc', 'google.protobuf') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -62,7 +62,7 @@ class PodResources:
     def held(self) -> tuple[Held, ...]:
         """The GPUs that containers of this node hold now, by namespace, pod and container.
 
-        GPUs of a resource claim come with the resource ``gpu.nvidia.com`` and the driver's names; see :func:`why_unnamed`.
+        GPUs of a resource claim come with the resource ``gpu.nvidia.com`` and the driver's names, which are no UUIDs.
         Raises :class:`LlmvitalsError` with the remedy, after ``timeout_s`` at most.
         """
         grpc, parse = _library(self._socket)
@@ -124,14 +124,6 @@ def held_of(answer: Any) -> tuple[Held, ...]:  # noqa: ANN401
                     if one.driver_name == CLAIMED:
                         found.setdefault((*whose, CLAIMED), []).append(one.device_name)
     return tuple(Held(*key, tuple(sorted(set(names)))) for key, names in sorted(found.items()) if names)
-
-
-def why_unnamed(held: Held) -> str:
-    """Why this cannot be joined to a GPU, '' where it can."""
-    if held.resource != CLAIMED:
-        return ""
-    names = ", ".join(held.devices)
-    return f"its GPUs come by a resource claim, whose driver calls them {names} and not by UUID"
 
 
 @cache

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError, UnreachableError
-from llmvitals.settings import Kubernetes
-from llmvitals.telemetry.kube import lister as module
-from llmvitals.telemetry.kube.lister import PodLister
+from llmvitals.telemetry.kube import api as module
+from llmvitals.telemetry.kube.api import PodLister
 from support.api_server import ApiServer, container, ended, pod, status
 from support.tls import authority, signed
 
@@ -44,9 +43,7 @@ def lists(server, account):
 
     def make(node: str = "n1", timeout_s: float = 5.0, clock=time.time, **settings) -> PodLister:
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
-        return PodLister(
-            node, Kubernetes(**settings), account=account, environ=environ, timeout_s=timeout_s, clock=clock
-        )
+        return PodLister(node, account=account, environ=environ, timeout_s=timeout_s, clock=clock, **settings)
 
     return make
 
@@ -132,7 +129,7 @@ def test_pods_of_other_nodes_are_left_out_where_the_selector_is_not_heeded(serve
 def test_over_plain_http_no_token_is_sent(account):
     with ApiServer() as proxy:
         proxy.pods = [pod()]
-        lister = PodLister("n1", Kubernetes(api_url=proxy.url), account=account, environ={})
+        lister = PodLister("n1", url=proxy.url, account=account, environ={})
         assert _names(lister.pods()) == ["serving/chat-0"]
         assert proxy.presented == [""]
 
@@ -317,7 +314,7 @@ def test_what_is_no_list_of_pods_is_told(server, lists, body):
 
 def test_an_endless_list_is_given_up(server, lists, monkeypatch):
     server.raw = b" " * 300_000
-    monkeypatch.setattr("llmvitals.telemetry.kube.api.MAX_BYTES", 200_000)
+    monkeypatch.setattr("llmvitals.telemetry.kube.ask.MAX_BYTES", 200_000)
     with pytest.raises(PageError, match="larger than"):
         lists().pods()
 
@@ -358,16 +355,16 @@ def test_nobody_there_is_said_with_the_variables(server, lists):
 
 def test_without_a_cluster_or_a_name_nothing_starts(account):
     with pytest.raises(SettingsError, match="KUBERNETES_SERVICE_HOST is not set"):
-        PodLister("n1", Kubernetes(), account=account, environ={})
+        PodLister("n1", account=account, environ={})
     with pytest.raises(SettingsError, match="NODE_NAME"):
-        PodLister("", Kubernetes(api_url="https://h"), account=account, environ={})
+        PodLister("", url="https://h", account=account, environ={})
     for wrong in ("h:6443", "https://", "https://[::1", "https://me:secret@h", "ftp://h", "https://h:x"):
         with pytest.raises(SettingsError, match="no address of an API server") as caught:
-            PodLister("n1", Kubernetes(api_url=wrong), account=account, environ={})
+            PodLister("n1", url=wrong, account=account, environ={})
         assert "secret" not in str(caught.value)
 
 
 def test_an_ipv6_cluster_is_written_in_brackets(account):
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
-    lister = PodLister("n1", Kubernetes(), account=account, environ=environ)
+    lister = PodLister("n1", account=account, environ=environ)
     assert lister._api.base == "https://[fd00::1]:6443"
