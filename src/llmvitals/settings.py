@@ -75,7 +75,7 @@ _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 PLACES = frozenset({"node", "namespace", "pod", "container"})
 """Where a target is. A target's own labels may say so on all its families; those that tell it themselves say the same."""
 
-_RESERVED = {*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state"}
+_RESERVED = {*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state", "resource"}
 _OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES
 
 

@@ -24,7 +24,7 @@ from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.window import scopes
 from llmvitals.triage.report import scope_of
 from llmvitals.triage.together import settled
-from llmvitals.triage.verdict import Outcome, State, Verdict
+from llmvitals.triage.verdict import Outcome, Resource, State, Verdict
 from llmvitals.triage.walk import diagnose_with
 
 GAP = "llm_signal_gap"
@@ -32,6 +32,7 @@ STANDING = "llm_signal_standing"
 VERDICT = "llm_triage_verdict"
 CHECK_STATE = "llm_triage_check_state"
 LEADING = "llm_triage_leading"
+BINDING = "llm_binding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,11 @@ def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]
         LEADING,
         "Confidence (0-1) in the cause that leads; absent where none does.",
         {(*_scope(s), ("cause", v.leading.cause)): v.leading.confidence for s, v in told if v.leading is not None},
+    )
+    yield from gauges(
+        BINDING,
+        "1 for the resource that keeps more work out now (or nothing, or unknown), 0 for the others.",
+        {(*_scope(s), ("resource", r.value)): float(v.binding.resource is r) for s, v in told for r in Resource},
     )
 
 
