@@ -15,6 +15,7 @@ from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.telemetry.flight import Flight
 from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.identity.match import match_page
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
 
@@ -131,7 +132,9 @@ class Watch:
     def _joined(self, snapshot: Snapshot, gpu: RawPage) -> tuple[Snapshot, bool]:
         try:
             seen = self.gpus.snapshot(gpu)
-            return join_gpus(snapshot, seen, self.target.gpus, instance=self.name, model=""), not seen.detail
+            return join_gpus(
+                snapshot, seen, match_page(seen, self.target.gpus), instance=self.name, model=""
+            ), not seen.detail
         except Exception as error:  # one collector never takes the page down
             log("gpu-join-failed", level=logging.WARNING, instance=self.name, error=repr(error))
             return snapshot, False

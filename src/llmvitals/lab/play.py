@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from llmvitals.lab.base import WARM, Base
 from llmvitals.lab.draw import Draw
+from llmvitals.lab.machine import Machine
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, sources_of
 from llmvitals.lab.scenario import Pair, Scenario
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
@@ -21,7 +22,6 @@ from llmvitals.settings import Settings
 from llmvitals.signals.window import scopes
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.world import World
-from llmvitals.telemetry.gpu.join import join_gpus
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.triage.walk import diagnose
 
@@ -126,7 +126,9 @@ SETTINGS = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All telemetry of one moment as it came: the engine's page, the GPUs' page, and canonical samples of everything else."""
+    """All telemetry of one moment as it came: the engine's page, the GPUs' page, and what was read of the machine and the
+    gateway, as canonical samples.
+    """
 
     page: RawPage
     cards: RawPage
@@ -153,14 +155,14 @@ class Run:
         before: Count | None = None
         rng = random.Random(seed)
         reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
-        gpus = Ingest(instance="gpus", kind="dcgm")
         moment = first
-        while moment <= self.last + 1e-9:
-            if before is None and self.last - times.window <= moment:
-                self.live.advance(ORIGIN + max(0.0, self.last - times.window))
-                before = Count.of(self.live.world)
-            self.snapshots.append(self._look(moment, pair, rng, reader, gpus))
-            moment += times.interval
+        with Machine(self.live, self.labels, seed) as machine:
+            while moment <= self.last + 1e-9:
+                if before is None and self.last - times.window <= moment:
+                    self.live.advance(ORIGIN + max(0.0, self.last - times.window))
+                    before = Count.of(self.live.world)
+                self.snapshots.append(self._look(moment, pair, rng, reader, machine))
+                moment += times.interval
         self.live.advance(ORIGIN + self.last)
         assert before is not None
         world, since = self.live.world, max(0.0, self.last - times.window)
@@ -169,7 +171,7 @@ class Run:
         self.facts = facts(before, world, since, self.last, margin=1.0 if well else CLEARLY)
         self.hurt = facts(before, world, since, self.last, margin=CLEARLY).hurt
 
-    def _look(self, moment: float, pair: Pair, rng: random.Random, reader: Ingest, gpus: Ingest) -> Snapshot:
+    def _look(self, moment: float, pair: Pair, rng: random.Random, reader: Ingest, machine: Machine) -> Snapshot:
         t = ORIGIN + moment
         answer = self.live.answer_at(t)
         page = (answer.took, answer.status, answer.body)
@@ -177,23 +179,17 @@ class Run:
             page = pair.spoil.change(page, t, rng)
         took, status, body = page
         raw = RawPage(t, took, status, body, "" if status else "connection refused")
-        seen = reader.snapshot(raw)
-        cards = RawPage(t, 0.01, 200, self.live.gpu_page_at(t), "")
-        joined = join_gpus(seen, gpus.snapshot(cards), (), **self.labels)
-        extra = {
-            **self.live.gpu_extra_at(t, self.labels),
-            **self.live.host_at(t, self.labels),
-            **self.live.gateway_at(t, self.labels),
-        }
-        self.looks.append(Look(raw, cards, extra))
-        return replace(joined, samples={**joined.samples, **extra})
+        seen = machine.look(reader.snapshot(raw), t)
+        gateway = self.live.gateway_at(t, self.labels)
+        self.looks.append(Look(raw, seen.cards, {**seen.beside, **gateway}))
+        return replace(seen.joined, samples={**seen.joined.samples, **gateway})
 
     def window(self, until: float, level: str, *, start: float | None = None) -> Window:
         """The trailing window at a moment, with the telemetry of a level."""
         since = max(until - self.base.times.window, 0.0) if start is None else start
         origins = {Origin(name) for name in sources_of(level)} | {Origin.TARGET}
         kept = [
-            replace(s, samples={k: v for k, v in s.samples.items() if origin_of(k.name) in origins})
+            replace(s, samples={k: v for k, v in s.samples.items() if shown_by(k) in origins})
             for s in self.snapshots
             if since - 1e-6 <= s.t - ORIGIN <= until + 1e-6
         ]
@@ -205,6 +201,11 @@ class Run:
         for snapshot in self.snapshots:
             if self.onset < snapshot.t - ORIGIN <= self.last + 1e-6:
                 yield snapshot.t - ORIGIN
+
+
+def shown_by(key: Series) -> Origin:
+    """The source that a sample is from; a gap is of the source of the family that it speaks of."""
+    return origin_of(key.label("family") if key.name == "llm_family_gap" else key.name)
 
 
 def _right(row: Scenario, said: Heard) -> bool:

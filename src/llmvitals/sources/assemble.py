@@ -16,6 +16,7 @@ from llmvitals.sources.roles import with_role
 from llmvitals.sources.service import Member, models_of, stopped
 from llmvitals.sources.views import Placed, is_gateway, kind_shown, merged, nearest, views, with_gateways
 from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.identity.match import match_page
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.registry import ADAPTERS
 
@@ -30,8 +31,9 @@ SERVICE_KIND = "service"
 class Feed:
     """One target and where its pages come from. For a GPU page: ``engine`` names the target that runs on ``gpus``.
 
-    ``engine`` '' means the only engine there is; ``gpus`` () means all GPUs on the page. A page of canonical families with an
-    ``engine`` shows what is beside that engine (GPUs, host, gateway), with the engine's own ``instance`` on its samples.
+    ``engine`` '' means the only engine there is; ``gpus`` () means all GPUs on the page, if no other engine has it. A page of
+    canonical families with an ``engine`` shows what is beside that engine (GPUs, host, gateway), with the engine's own
+    ``instance`` on its samples.
     ``role`` and ``gateway``: what the settings say of an engine.
     """
 
@@ -64,10 +66,10 @@ def observed(
     """
     engines = [feed for feed in feeds if not _is_beside(feed)]
     owners = {id(feed): _owner(feed, engines) for feed in feeds if _is_beside(feed)}
+    beside = [_Beside(feed, owner, tuple(_read(feed, limits))) for feed in feeds if (owner := owners.get(id(feed)))]
     seen: list[Observed] = []
     for feed in feeds:
         if owners.get(id(feed)) is None:
-            beside = [other for other in feeds if owners.get(id(other)) == feed.name]
             pages = (with_role(page, feed.role) for page in _snapshots(feed, beside, limits))
             seen.append(Observed(feed.name, feed.kind, tuple(pages)))
     return joined(seen, services, {feed.name: feed.gateway for feed in feeds if feed.gateway})
@@ -112,14 +114,34 @@ def _owner(beside: Feed, engines: Sequence[Feed]) -> str | None:
     return engines[0].name if len(engines) == 1 else None
 
 
-def _snapshots(feed: Feed, beside: Sequence[Feed], limits: Limits | None) -> Iterator[Snapshot]:
-    seen = [(other, tuple(_read(other, limits))) for other in beside]
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What stands beside an engine, read."""
+
+    feed: Feed
+    owner: str
+    pages: tuple[Snapshot, ...]
+
+    @property
+    def cards(self) -> frozenset[str]:
+        """The GPUs on its pages; GPU pages that show the same are one page."""
+        shown = (frozenset(key.label("gpu") for key in page.samples) - {""} for page in self.pages)
+        return next(filter(None, shown), frozenset())
+
+
+def _snapshots(feed: Feed, beside: Sequence[_Beside], limits: Limits | None) -> Iterator[Snapshot]:
+    own = [
+        (one, any(one.cards & other.cards for other in beside if other.owner != feed.name))
+        for one in beside
+        if one.owner == feed.name
+    ]
     for snapshot in _read(feed, limits):
         joined = snapshot
-        for other, pages in seen:
-            near = nearest(pages, snapshot.t)
-            if near is not None and other.kind != CANONICAL_KIND:
-                joined = join_gpus(joined, near, other.gpus, instance=feed.name, model="")
+        for one, shared in own:
+            near = nearest(one.pages, snapshot.t)
+            if near is not None and one.feed.kind != CANONICAL_KIND:
+                match = match_page(near, one.feed.gpus, shared=shared)
+                joined = join_gpus(joined, near, match, instance=feed.name, model="")
             elif near is not None:
                 joined = _with(joined, near, feed.name)
         yield joined

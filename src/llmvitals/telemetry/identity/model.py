@@ -40,11 +40,16 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The processes of this host. ``why``: what could not be read of them, '' for nothing."""
+    """The processes of this host. ``why``: what could not be read of them, '' for nothing.
+
+    ``host``: they are the whole host's, numbered as its kernel does, and so are the ones that a driver names; otherwise the
+    table is a container's own, in which the same number may be another process.
+    """
 
     table: Mapping[int, Process] = field(default_factory=dict)
     listeners: tuple[Listener, ...] = ()
     why: str = ""
+    host: bool = False
 
 
 @dataclass(frozen=True, slots=True)

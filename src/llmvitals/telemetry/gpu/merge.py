@@ -1,0 +1,103 @@
+"""Two looks at the same GPUs made one: a GPU exporter's page and the driver itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmvitals.gaps import GapKind
+from llmvitals.schema import Kind, family_of
+from llmvitals.series import Series, Snapshot
+
+GAP = "llm_family_gap"
+COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
+"""Counters that the second look has better: a page shows the last XID code, the driver gives every event."""
+
+PAGE_AWAY = "the page that counts it could not be read, and another counter of it does not go on from there"
+
+
+def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
+    """The GPUs of ``primary`` (a page), and of ``secondary`` (the driver) what the page lacks, per family and GPU.
+
+    GPUs are the same by their label ``gpu`` and keep the page's ``index``. A gap goes where the other look fills it; where both
+    have none, the driver's reason stays, which speaks of the card and not of a list of fields. Counters never change sides
+    from look to look, since two counters of one thing differ and a change would be growth: while the side that counts
+    cannot be read there is a gap. The page's own samples and moment stay.
+    """
+    own, more = _by_gpu(primary), _by_gpu(secondary)
+    samples: dict[Series, float] = {}
+    lost: set[tuple[str, str]] = set()
+    for gpu in {**own, **more}:
+        first, second = own.get(gpu, {}), more.get(gpu, {})
+        index = _index(first) or _index(second)
+        for family in {**first, **second}:
+            rows = _chosen(family, first, second, primary, secondary)
+            if rows is None:
+                lost.add((family, gpu))
+            samples |= {_numbered(key, index): value for key, value in (rows or {}).items()}
+    samples |= {key: value for key, value in primary.samples.items() if not _of_a_gpu(key) and key.name != GAP}
+    samples |= _gaps(primary, secondary, samples, lost)
+    return Snapshot(primary.t, samples, primary.detail if not own else "")
+
+
+Rows = Mapping[Series, float]
+
+
+def _chosen(
+    family: str, first: Mapping[str, Rows], second: Mapping[str, Rows], page: Snapshot, driver: Snapshot
+) -> Rows | None:
+    """The side that gives a family of one GPU; None where that side could not be read this time."""
+    known = family_of(family)
+    if known is None or known.kind is not Kind.COUNTER:
+        return first.get(family) or second.get(family)
+    if family in COUNTED_BY_US:
+        return second.get(family) or (None if driver.detail else first.get(family))
+    return first.get(family) or (None if page.detail else second.get(family))
+
+
+def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, str]]) -> dict[Series, float]:
+    """What neither side gives. A gap of all GPUs becomes one of each that lacks the family."""
+    gpus = {key.label("gpu"): None for key in samples if _of_a_gpu(key)}
+    shown = {(key.name, key.label("gpu")) for key in samples}
+    told: dict[tuple[str, str], Series] = {}
+    every: dict[Series, float] = {}
+    for key in (*_told(page), *_told(driver)):  # the driver's last: its reason stands
+        family = key.label("family")
+        for gpu in [key.label("gpu")] if key.label("gpu") else gpus:
+            told[family, gpu] = _with(key, gpu)
+        if not gpus:
+            every[key] = 1.0
+    for family, gpu in lost:
+        reason = {"family": family, "gap": GapKind.MISSING.value, "reason": PAGE_AWAY, "gpu": gpu}
+        told[family, gpu] = Series(GAP, tuple(sorted(reason.items())))
+    return {**every, **{key: 1.0 for where, key in told.items() if where not in shown}}
+
+
+def _told(snapshot: Snapshot) -> list[Series]:
+    """Gaps, those of all GPUs before those of one."""
+    return sorted((key for key in snapshot.samples if key.name == GAP), key=lambda key: (key.label("gpu") != "", key))
+
+
+def _with(key: Series, gpu: str) -> Series:
+    return Series(GAP, tuple(sorted({**dict(key.labels), "gpu": gpu}.items())))
+
+
+def _of_a_gpu(key: Series) -> bool:
+    return key.name.startswith("llm_gpu_") and bool(key.label("gpu"))
+
+
+def _by_gpu(snapshot: Snapshot) -> dict[str, dict[str, dict[Series, float]]]:
+    found: dict[str, dict[str, dict[Series, float]]] = {}
+    for key, value in snapshot.samples.items():
+        if _of_a_gpu(key):
+            found.setdefault(key.label("gpu"), {}).setdefault(key.name, {})[key] = value
+    return found
+
+
+def _index(families: Mapping[str, Rows]) -> str:
+    return next((text for rows in families.values() for key in rows if (text := key.label("index"))), "")
+
+
+def _numbered(key: Series, index: str) -> Series:
+    if key.label("index") == index:
+        return key
+    return Series(key.name, tuple(sorted({**dict(key.labels), "index": index}.items())))
