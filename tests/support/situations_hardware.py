@@ -111,6 +111,26 @@ def xid(code: str = "79", *, since: int = MIDDLE, load: Load = healthy) -> Windo
     return beside(load, each)
 
 
+def replays(per_minute: float = 12, *, link: str = "pcie", load: Load = slow) -> Window:
+    """A link repeats so many transfers a minute."""
+
+    def each(apart: Beside, i: int) -> None:
+        apart.card()
+        apart.event("link_errors_total", per_minute / 12 * bool(i), link=link)
+
+    return beside(load, each)
+
+
+def corrected(load: Load = slow_for_the_batch) -> Window:
+    """Memory errors come often, and every one is corrected."""
+
+    def each(apart: Beside, _: int) -> None:
+        apart.card()
+        apart.event("ecc_corrected_total", 40)
+
+    return beside(load, each)
+
+
 def ecc() -> Window:
     def each(apart: Beside, i: int) -> None:
         apart.card()
@@ -177,8 +197,12 @@ def well_card(load: Load) -> Window:
 
 
 # -- memory beside the pool ----------------------------------------------------------------------------------------------
-def restarted(reason: str = "", *, free: float = 0.02, other: float = 0.0, failed: bool = True) -> Window:
-    """The engine's container ends in the middle of the window; the host says why where there is a ``reason``."""
+def restarted(
+    reason: str = "", *, free: float = 0.02, other: float = 0.0, failed: bool = True, host: float | None = None
+) -> Window:
+    """The engine's container ends in the middle of the window; the host says why where there is a ``reason``. ``host``: how
+    full the container's memory is, of its limit.
+    """
     server = Server()
     apart = Beside(server)
 
@@ -187,6 +211,9 @@ def restarted(reason: str = "", *, free: float = 0.02, other: float = 0.0, faile
         if reason:
             apart.count("llm_host_restarts_total", 0, reason=reason)
             apart.set("llm_host_open_fds", 60, process="api")
+        if host is not None:
+            apart.set("llm_host_memory_bytes", host * 64 * GIB)
+            apart.set("llm_host_memory_limit_bytes", 64 * GIB)
         server.page()
 
     for i in range(7):
@@ -217,8 +244,12 @@ def linked(
     tensor: float = 0.1,
     use: float | None = 0.6,
     load: Load = slow_for_the_batch,
+    path: str = "",
+    size: int = 0,
 ) -> Window:
-    """Cards that share one engine over PCIe; ``use``: how full the link is, None where its limit is not shown."""
+    """Cards that share one engine over PCIe; ``use``: how full the link is, None where its limit is not shown. ``path``: what
+    lies between them, ``size``: how many share a layer, '' and 0 where nobody says.
+    """
     limit = 64e9
 
     def each(apart: Beside, _: int) -> None:
@@ -228,6 +259,11 @@ def linked(
             apart.set("llm_gpu_pcie_bytes_per_second", limit * (0.6 if use is None else use), **mine)
             if use is not None:
                 apart.set("llm_gpu_link_limit_bytes_per_second", limit, link="pcie", **mine)
+            for peer in range(gpus) if path else ():
+                if peer != gpu:
+                    apart.set("llm_gpu_peer_link", 1, peer=f"GPU-{peer}", link=path, **mine)
+        if size:
+            apart.set("llm_tensor_parallel_size", size, source="settings")
 
     return beside(load, each)
 
@@ -239,6 +275,17 @@ def many_files(share: float = 0.95, *, limit: float = 1024) -> Window:
     def each(apart: Beside, i: int) -> None:
         apart.server.set("llm_process_max_fds", limit)
         apart.server.set("llm_process_open_fds", limit * share if i else 50)
+
+    return beside(healthy, each)
+
+
+def leaking(share: float = 0.7, *, left: float = 0.7, limit: float = 1024) -> Window:
+    """This share of the descriptors is open, and ``left`` of those are sockets whose clients have gone."""
+
+    def each(apart: Beside, i: int) -> None:
+        apart.server.set("llm_process_max_fds", limit)
+        apart.server.set("llm_process_open_fds", limit * share)
+        apart.set("llm_host_sockets", limit * share * left, state="close_wait")
 
     return beside(healthy, each)
 
@@ -303,6 +350,25 @@ def api_process(*, thread: float = 0.99, held: float = 0.0, sm: float = 0.2, fro
     return beside(load, each)
 
 
+# -- the pod -------------------------------------------------------------------------------------------------------------
+def not_ready(
+    share: float = 1.0, *, since: float = 3600, failed: bool = False, load: Load = healthy, young: bool = False
+) -> Window:
+    """The page answers, and the pod is not ready on this share of the pages; its container started ``since`` seconds before."""
+    server = Server()
+    apart = Beside(server)
+    began = server.t - since
+    for i in range(PAGES):
+        load(server, i)
+        apart.set("llm_host_ready", 0 if i < share * PAGES else 1)
+        apart.set("llm_host_started_time_seconds", server.t if young else began)
+        if failed and i == 0:
+            server.fail()
+        else:
+            server.page()
+    return server.window()
+
+
 HARDWARE: tuple[Situation, ...] = (
     Situation(
         "hardware-event",
@@ -314,6 +380,8 @@ HARDWARE: tuple[Situation, ...] = (
             "heat, one card of two": held_down,
             "power limit without dense work": lambda: held_down("power", share=0.9, clock=0.75),
             "half the clock of its peer": slower_than_its_peer,
+            "PCIe repeats itself": replays,
+            "NVLink errs": lambda: replays(9000, link="nvlink"),
         },
         {
             "low clocks because idle": idle_clocks,
@@ -323,6 +391,10 @@ HARDWARE: tuple[Situation, ...] = (
             "dense work at the power limit": lambda: held_down("power", share=0.9, clock=0.75, tensor=0.7),
             "hot and nobody hurt": lambda: held_down(load=healthy),
             "a moment of heat": lambda: held_down(share=0.02, clock=0.98),
+            "as many replays as a sound link has": lambda: replays(6, load=slow_for_the_batch),
+            "replays and nobody hurt": lambda: replays(load=healthy),
+            "checksums of NVLink": lambda: replays(3000, link="nvlink", load=slow_for_the_batch),
+            "corrected memory errors": corrected,
         },
     ),
     Situation(
@@ -336,13 +408,18 @@ HARDWARE: tuple[Situation, ...] = (
             "full by design": lambda: crowded(slow_for_the_batch, free=0.02, other=0.0),
             "rolled out": lambda: restarted("rollout"),
             "the host's memory": lambda: restarted("oom", free=0.2),
+            "the host's memory, on a card that is full by design": lambda: restarted("oom", host=0.98),
             "a neighbour and nobody hurt": lambda: crowded(healthy),
             "a small neighbour": lambda: crowded(slow_for_the_batch, free=0.04, other=0.01),
         },
     ),
     Situation(
         "interconnect-bound",
-        {"link full": linked, "limit not shown": lambda: linked(use=None)},
+        {
+            "link full": linked,
+            "limit not shown": lambda: linked(use=None),
+            "through the host's bridge": lambda: linked(path="PHB", size=2),
+        },
         {
             "memory-bound decode": lambda: linked(dram=0.85),
             "dense prefill": lambda: linked(tensor=0.6),
@@ -350,6 +427,16 @@ HARDWARE: tuple[Situation, ...] = (
             "link idle": lambda: linked(use=0.05),
             "nobody hurt": lambda: linked(load=healthy),
             "cards idle": lambda: linked(sm=0.2),
+            "two replicas": lambda: linked(size=1, path="PHB"),
+        },
+    ),
+    Situation(
+        "rollout-and-probes",
+        {"serves and is never ready": not_ready, "serves and is mostly not ready": lambda: not_ready(0.7)},
+        {
+            "not ready at times": lambda: not_ready(0.3),
+            "only now up": lambda: not_ready(failed=True),
+            "ready in a moment": lambda: not_ready(young=True),
         },
     ),
     Situation(
@@ -361,8 +448,11 @@ HARDWARE: tuple[Situation, ...] = (
             "connections of the proxy": lambda: proxy(connections=1000),
             "connections refused": lambda: proxy(refused=5),
             "streams cut": lambda: proxy(cut=5),
+            "connections that nobody closes": leaking,
         },
         {
+            "few are left open": lambda: leaking(left=0.35),
+            "left open with much room": lambda: leaking(0.35),
             "half the descriptors": lambda: many_files(0.5),
             "half the ports": lambda: many_ports(0.5),
             "many connections": lambda: proxy(connections=700),

@@ -22,6 +22,8 @@ SOURCES = re.compile(
 )
 APART = {
     "gpu": schema.Origin.GPU,
+    "gpu_links": schema.Origin.GPU,
+    "gpu_memory": schema.Origin.GPU,
     "host": schema.Origin.HOST,
     "gateway": schema.Origin.GATEWAY,
     "tenants": schema.Origin.GATEWAY,
