@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from llmvitals.simulator import gpu
 from llmvitals.simulator.config import EngineConfig
+from llmvitals.simulator.hardware import pcie
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.roofline import GPU_8B, Link, Machine
 from llmvitals.simulator.setup import Faults, Restart, Setup, Slow
@@ -19,7 +19,6 @@ CHAT = Stream(rate=3.0, prompt=Lengths(400), output=Lengths(150), max_tokens=512
 CROWD = Stream(clients=32, prompt=Lengths(300), output=Lengths(200), max_tokens=512)
 NVLINK = Link("NVLink 4", 450e9, 8e-6)
 SLOW_PCIE = Link("PCIe 3.0 x4", 3e9, 200e-6)
-LABELS = {"instance": "sim", "model": "sim-8b"}
 
 
 def machine(link: Link | None = NVLINK, gpus: int = 2, **changes: float) -> Machine:
@@ -49,19 +48,32 @@ def test_every_gpu_of_an_engine_has_its_own_series():
     assert text.count("# TYPE DCGM_FI_PROF_SM_ACTIVE gauge") == 1
 
 
-def test_nvlink_carries_what_the_steps_exchange_and_its_limit_is_known():
+def test_nvlink_carries_what_the_steps_exchange_and_the_slot_nothing():
     server = live(CROWD, machine())
     sent = sum(page(server, t)["PROF_NVLINK_TX_BYTES", 1] for t in range(1, 31))
     assert sent == pytest.approx(server.engine.counters.link_bytes)
     now = page(server, 30)
     assert now["PROF_NVLINK_RX_BYTES", 0] == now["PROF_NVLINK_TX_BYTES", 1] > 0
     assert now["PROF_PCIE_TX_BYTES", 0] == 0
-    limits = {k: v for k, v in server.gpu_extra_at(30, LABELS).items() if "link_limit" in k.name}
-    assert set(limits.values()) == {900e9}  # both ways
-    assert {(k.label("gpu"), k.label("link"), k.label("instance")) for k in limits} == {
-        (gpu.uuid(0), "nvlink", "sim"),
-        (gpu.uuid(1), "nvlink", "sim"),
-    }
+    assert (now["DEV_PCIE_LINK_GEN", 0], now["DEV_PCIE_LINK_WIDTH", 1]) == (5, 16)  # an H200's own slot
+
+
+def test_the_page_names_the_slot_that_the_gpus_exchange_over():
+    now = page(live(CROWD, machine(pcie(3, 4, 90e-6))), 5)
+    assert (now["DEV_PCIE_LINK_GEN", 1], now["DEV_PCIE_LINK_WIDTH", 1]) == (3, 4)
+
+
+def test_the_pod_that_holds_the_gpus_is_on_the_page_only_where_the_exporter_knows_of_pods():
+    server = live(on=machine(), faults=Faults(restarts=(Restart(20.0, 25.0, "probe"), Restart(40.0, 45.0, "rollout"))))
+
+    def pods(t: float) -> set[str]:
+        text = server.gpu_page_at(t, pods=True).decode()
+        return set(re.findall(r'gpu="\d".*container="engine",namespace="serving",pod="([^"]+)"', text))
+
+    first, after_probe, after_rollout = pods(10), pods(30), pods(50)
+    assert len(first) == len(after_rollout) == 1
+    assert after_probe == first != after_rollout
+    assert b"pod=" not in server.gpu_page_at(50)
 
 
 def test_a_slow_link_keeps_the_processors_busy_and_everything_else_idle():
@@ -120,7 +132,7 @@ def test_an_xid_stays_until_another_comes_and_belongs_to_one_gpu():
     assert (now["DEV_XID_ERRORS", 1], now["DEV_ECC_DBE_VOL_TOTAL", 1], now["DEV_ROW_REMAP_PENDING", 1]) == (0, 0, 0)
 
 
-def test_memory_of_another_process_is_counted_as_used_and_told_apart_beside_the_page():
+def test_memory_of_another_process_is_counted_as_used():
     server = live(on=machine(), faults=Faults(other_memory=((20.0, 40.0, 8e9),)))
     before, during, after = (page(server, t) for t in (10, 30, 50))
     assert during["DEV_FB_USED", 0] - before["DEV_FB_USED", 0] == pytest.approx(8e9 / 2**20, abs=2)
@@ -128,11 +140,6 @@ def test_memory_of_another_process_is_counted_as_used_and_told_apart_beside_the_
     for shown in (before, during, after):
         whole = sum(shown[f"DEV_FB_{part}", 0] for part in ("USED", "FREE", "RESERVED"))
         assert whole == pytest.approx(141e9 / 2**20, abs=3)
-    server = live(on=machine(), faults=Faults(other_memory=((20.0, 40.0, 8e9),)))
-    told = [
-        {k.label("index"): v for k, v in server.gpu_extra_at(t, LABELS).items() if "other" in k.name} for t in (10, 30)
-    ]
-    assert told == [{"0": 0.0, "1": 0.0}, {"0": 8e9, "1": 0.0}]
 
 
 def test_more_memory_than_there_is_cannot_be_taken():

@@ -6,6 +6,7 @@ Each fault is a mechanism of the simulator. Nothing here knows what a check look
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from llmvitals.lab import spoil
@@ -26,7 +27,7 @@ from llmvitals.lab.draw import By, Draw
 from llmvitals.lab.scenario import Pair
 from llmvitals.lab.truth import SLO
 from llmvitals.simulator.config import Speculation, Transfer
-from llmvitals.simulator.hardware import LINKS
+from llmvitals.simulator.hardware import pcie
 from llmvitals.simulator.setup import Restart, Slow
 from llmvitals.simulator.workload import Lengths
 
@@ -59,7 +60,7 @@ def vram_headroom(draw: Draw) -> Pair:
     good = base(draw, plants=ONE_GPU)
     at, times = good.times.onset, round(draw.by(By((1, 1), (1, 2), (2, 3))))
     gap = good.times.window / (times + 1)
-    downs = tuple(Restart(at + gap * i + 1, at + gap * i + draw.between(8, 15), "oom") for i in range(times))
+    downs = tuple(Restart(at + gap * i + 1, at + gap * i + draw.between(8, 15), "gpu-oom") for i in range(times))
     taken = good.setup.engine.machine.memory_bytes * draw.between(0.05, 0.09)
     return Pair(good.part("faults", restarts=downs, other_memory=((at, math.inf, taken),)), good)
 
@@ -201,16 +202,24 @@ def uncached_repeats(draw: Draw) -> Pair:
     return Pair(a, a.gateway(response_cache=True))
 
 
+SLOTS: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "mild": ((4, 8), (3, 16)),
+    "clear": ((3, 8), (4, 4)),
+    "severe": ((3, 4),),
+}
+"""PCIe generation and lanes by severity: what is left of a slot on risers, on a shared switch or in a desktop board."""
+APART = (30, 40, 50)
+"""GPUs under one host bridge, on one NUMA node, on two: the path over which PCIe takes them to each other."""
+
+
 # -- network ----------------------------------------------------------------------------------------------------------
 def interconnect(draw: Draw) -> Pair:
     """Tensor parallelism over a link that is not made for it."""
     good = base(draw, prompt=(400, 1200), output=(100, 200), running=(6, 14), plants=SEVERAL)
     machine = good.setup.engine.machine
-    link = replace(
-        LINKS["PCIe 4.0 x16"],
-        bandwidth=LINKS["PCIe 4.0 x16"].bandwidth * draw.by(By((0.25, 0.7), (0.15, 0.25), (0.08, 0.15))),
-        latency=draw.by(By((80e-6, 160e-6), (160e-6, 250e-6), (250e-6, 400e-6))),
-    )
+    generation, lanes = draw.one(SLOTS[draw.severity])
+    latency = draw.by(By((80e-6, 160e-6), (160e-6, 250e-6), (250e-6, 400e-6)))
+    link = pcie(generation, lanes, latency, draw.one(APART))
     return Pair(good.engine(machine=replace(machine, link=link)), good)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from llmvitals.errors import CaptureError, SettingsError
-from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Look, Run, showing
+from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Look, Run, showing, shown_by
 from llmvitals.lab.result import Kind
 from llmvitals.lab.scenarios import BY_NAME
 from llmvitals.lab.stored import TRUTH, Truth
-from llmvitals.schema import Origin, origin_of
+from llmvitals.schema import Origin
 from llmvitals.series import Series, series
 from llmvitals.simulator import canonical
 from llmvitals.sources.capture import Recorded
@@ -86,7 +86,7 @@ def _add(recorder: Recorder, look: Look) -> None:
     recorder.add(INSTANCE, look.page if look.page.status else replace(look.page, body=None))
     recorder.add(GPUS, look.cards)
     for name, origins in BESIDE.items():
-        samples = {key: value for key, value in look.beside.items() if origin_of(key.name) in origins}
+        samples = {key: value for key, value in look.beside.items() if shown_by(key) in origins}
         recorder.add(name, RawPage(look.page.t, look.cards.took, 200, _page(name, samples), ""))
 
 

@@ -41,9 +41,28 @@ class Activity:
         return min(self.busy, self.tensor / self.factor)
 
 
+@dataclass(slots=True)
+class Done:
+    """What one GPU has done since time 0: seconds of activity, bytes to and from its peers and from other engines."""
+
+    busy: float = 0.0
+    memory: float = 0.0
+    tensor: float = 0.0
+    link: float = 0.0
+    received: float = 0.0
+
+    def add(self, now: Activity, span: float) -> None:
+        """An interval of ``span`` seconds is over."""
+        self.busy += now.busy * span
+        self.memory += now.memory * span
+        self.tensor += now.tensor_cycles * span
+        self.link += now.link * span
+        self.received += now.received * span
+
+
 class Meter:
-    """``first`` and ``other``: activity of the first GPU and of each other in the last interval; ``joules`` likewise since
-    time 0; ``violations``: seconds since time 0 in which the first one's clocks were held down, by reason.
+    """``first`` and ``other``: activity of the first GPU and of each other in the last interval; ``joules`` and ``done``
+    likewise since time 0; ``violations``: seconds since time 0 in which the first one's clocks were held down, by reason.
     """
 
     def __init__(self, machine: Machine, slow: tuple[Slow, ...]) -> None:
@@ -52,6 +71,7 @@ class Meter:
         self.first = self.other = Activity()
         self.held: Slow | None = None
         self.joules = [0.0, 0.0]
+        self.done = (Done(), Done())
         self.violations: dict[str, float] = {}
         self._slow = slow
         self._of: Counters | None = None
@@ -89,6 +109,8 @@ class Meter:
             self._hold(moment, span)
         self.joules[0] += watts(self.machine, self.first, self.held) * span
         self.joules[1] += watts(self.machine, self.other, None) * span
+        self.done[0].add(self.first, span)
+        self.done[1].add(self.other, span)
         self.t = moment
 
     def _hold(self, moment: float, span: float) -> None:

@@ -38,11 +38,18 @@ LINKS: dict[str, Link] = {
         Link("NVLink 4", 450e9, 8e-6, _REACHED),  # NVIDIA H100 data sheet: 900 GB/s
         Link("NVLink 5", 900e9, 8e-6, _REACHED),  # NVIDIA DGX B200 data sheet: 14.4 TB/s over 8 GPUs
         Link("Infinity Fabric", 448e9, 12e-6, _REACHED),  # AMD Instinct MI300X data sheet: 7 links of 128 GB/s
-        Link("PCIe 3.0 x16", 15.75e9, 25e-6, _REACHED),  # PCI-SIG: 8 GT/s x 16 lanes, 128b/130b
-        Link("PCIe 4.0 x16", 31.5e9, 25e-6, _REACHED),  # 16 GT/s
-        Link("PCIe 5.0 x16", 63.0e9, 25e-6, _REACHED),  # 32 GT/s
+        Link("PCIe 3.0 x16", 15.75e9, 25e-6, _REACHED, 3, 16),  # PCI-SIG: 8 GT/s x 16 lanes, 128b/130b
+        Link("PCIe 4.0 x16", 31.5e9, 25e-6, _REACHED, 4, 16),  # 16 GT/s
+        Link("PCIe 5.0 x16", 63.0e9, 25e-6, _REACHED, 5, 16),  # 32 GT/s
     )
 }
+
+
+def pcie(generation: int, lanes: int, latency: float, apart: int = 30) -> Link:
+    """A slot of fewer lanes than the card has, or of an older bus; ``apart`` as :class:`Link` has it."""
+    whole = LINKS[f"PCIe {generation}.0 x16"]
+    name = f"PCIe {generation}.0 x{lanes}"
+    return Link(name, whole.bandwidth * lanes / 16, latency, _REACHED, generation, lanes, apart)
 
 
 @dataclass(frozen=True, slots=True)

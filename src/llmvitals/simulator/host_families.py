@@ -21,14 +21,15 @@ Sample = tuple[str, dict[str, str], float]
 class Meter:
     """CPU that the API and the engine process used, interval by interval (seconds of simulated time).
 
+    ``api_seconds``, ``engine_seconds``: CPU of the present processes, all API processes together and the engine's loop.
     ``throttled``: seconds since its container started in which the API process had work and its quota held it back.
     """
 
     def __init__(self) -> None:
         self.t = 0.0
         self.throttled = 0.0
+        self.api_seconds = self.engine_seconds = 0.0
         self._of: Counters | None = None
-        self._api = self._engine = 0.0  # CPU seconds of the present processes
         self._history: deque[tuple[float, float, float]] = deque()  # interval, CPU of the API, of the engine
 
     def sample(self, world: World) -> None:
@@ -37,15 +38,16 @@ class Meter:
         if span <= 0.0:
             return
         if counters is not self._of:
-            self._of, self._api, self._engine, self.throttled = counters, 0.0, 0.0, 0.0
+            self._of, self.api_seconds, self.engine_seconds, self.throttled = counters, 0.0, 0.0, 0.0
         width = front.cores * front.processes
         # What the process has been given, less what still stands before it; while it does nothing the latter grows.
         standing = world.front.standing * width
-        api = min(span * width, max(0.0, counters.process_seconds - standing - self._api))
-        self._api = max(self._api, counters.process_seconds - standing)
-        engine = _engine_seconds(world)
-        self._history.append((span, api, max(0.0, engine - self._engine)))
-        self._engine = engine
+        # A step counts where it ends: what is more than the interval had is of the next one.
+        api = min(span * width, max(0.0, counters.process_seconds - standing - self.api_seconds))
+        engine = min(span, max(0.0, _engine_seconds(world) - self.engine_seconds))
+        self.api_seconds += api
+        self.engine_seconds += engine
+        self._history.append((span, api, engine))
         if front.cores < 1.0:
             self.throttled += api / width * (1.0 - front.cores)
         while sum(x for x, _, _ in self._history) - self._history[0][0] >= USAGE_SECONDS:

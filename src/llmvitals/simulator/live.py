@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.series import Series
-from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, host_families
+from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, host_families, node, nvml, pods, procfs
 from llmvitals.simulator.coarse import CoarseWorld
 from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.setup import Setup
@@ -81,17 +81,27 @@ class Live:
             took = self.world.front.page_delay()
             return Answered(timeout, 0, b"") if took > timeout else Answered(took, 200, self._page())
 
-    def gpu_page_at(self, t: float) -> bytes:
-        """The GPU exporter's page at unix moment ``t``: activity over the last whole second."""
+    def gpu_page_at(self, t: float, *, pods: bool = False) -> bytes:
+        """The GPU exporter's page at unix moment ``t``: activity over the last whole second; ``pods``: with pod labels."""
         with self._lock:
             self._advance(t - self.origin)
-            return gpu.page(self.world, self._gpus)
+            return gpu.page(self.world, self._gpus, pods=pods)
 
-    def gpu_extra_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
-        """What GPU telemetry beside that page says at unix moment ``t``, as canonical samples."""
+    def nvml(self) -> nvml.Nvml:
+        """A stand-in for the driver's library, at the present of whoever asks: :meth:`advance` moves it."""
+        return nvml.Nvml(lambda: gpu.cards(self.world, self._gpus), self._tasks, lambda: self.world.now)
+
+    def trees_at(self, t: float) -> tuple[procfs.Tree, procfs.Tree]:
+        """``/proc`` and ``/sys/fs/cgroup`` of the machine at unix moment ``t``."""
         with self._lock:
             self._advance(t - self.origin)
-            return gpu.extra_samples(self.world, labels)
+            return procfs.trees(self.world, self._host, self.origin, self._tasks())
+
+    def pods_at(self, t: float) -> bytes:
+        """The API server's list of this node's pods at unix moment ``t``."""
+        with self._lock:
+            self._advance(t - self.origin)
+            return pods.pods(self.world, self.origin)
 
     def host_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
         """The host's canonical samples at unix moment ``t``; ``labels``: the identity labels."""
@@ -104,6 +114,11 @@ class Live:
         with self._lock:
             self._advance(t - self.origin)
             return gateway_families.samples(self.world, labels)
+
+    def _tasks(self) -> tuple[node.Task, ...]:
+        gpus = range(self.world.setup.engine.machine.gpus)
+        held = {index: gpu.own_bytes(self.world, index) for index in gpus}
+        return node.tasks(self.world, self._host, held, {index: gpu.other_bytes(self.world, index) for index in gpus})
 
     def _page(self) -> bytes:
         world = self.world

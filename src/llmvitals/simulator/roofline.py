@@ -14,12 +14,18 @@ from typing import NamedTuple
 class Link:
     """What joins the GPUs of one engine: bytes/s that a GPU can move one way at the peak, seconds that one exchange takes at
     least, and the share (0-1) of the peak that exchanges reach.
+
+    ``generation``, ``lanes``: of PCIe, 0 for any other link. ``apart``: how far two GPUs are from each other on the bus, as
+    NVML's levels have it (10 one switch, 20 several, 30 a host bridge, 40 one NUMA node, 50 several).
     """
 
     name: str
     bandwidth: float
     latency: float
     efficiency: float = 1.0
+    generation: int = 0
+    lanes: int = 0
+    apart: int = 30
 
 
 @dataclass(frozen=True, slots=True)

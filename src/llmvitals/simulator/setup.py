@@ -80,7 +80,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The process ends at ``down`` and answers again at ``up``; ``reason``: oom, error, probe, rollout."""
+    """The process ends at ``down`` and answers again at ``up``; ``reason``: oom (of the host), gpu-oom, error, probe, rollout."""
 
     down: float
     up: float
