@@ -61,13 +61,6 @@ def test_t53_pcie_traffic_is_a_rate_whatever_its_type_line_says() -> None:
     assert values(read(page), "llm_gpu_pcie_bytes_per_second") == [5e8]
 
 
-def test_t54_events_in_a_moving_window_are_no_counter() -> None:
-    page = (
-        f'DCGM_EXP_XID_ERRORS_COUNT{{{AT},window_size_in_ms="300000",xid="31"}} 4\nDCGM_FI_DEV_SM_CLOCK{{{AT}}} 900\n'
-    )
-    assert not values(read(page), "llm_gpu_xid_events_total")
-
-
 def test_t56_framebuffer_of_both_exporters_is_in_bytes() -> None:
     dcgm = read(f"DCGM_FI_DEV_FB_USED{{{AT}}} 71680\n")
     smi = read('nvidia_smi_memory_used_bytes{uuid="a"} 75161927680\n')
