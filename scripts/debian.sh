@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings the Debian packages that some tests drive for real: Prometheus (rules), Chromium (the app), OpenSSL (certificates).
+# Brings the Debian packages that some tests drive for real: Prometheus (rules), Chromium (the app), OpenSSL (certificates),
+# a C compiler (the double of the NVIDIA driver's library; g++ alone brings the headers of C without recommended packages).
 # Where it may not install, it prints the line to run and which tests are left out; with CI set that is a failure.
 set -eu
 . "$(dirname "$0")/say.sh"
@@ -13,6 +14,7 @@ prometheus|prometheus-alertmanager|prometheus-alertmanager alertmanager
 browser|chromium|chromium chromium-browser google-chrome
 browser|chromium-driver|chromedriver
 tls|openssl|openssl
+cc|g++|cc gcc clang
 '
 
 missing() { # prints column $1 of the rows whose command is not there

@@ -17,6 +17,7 @@ TOOLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "prometheus": (("prometheus",), ("promtool",), ("prometheus-alertmanager", "alertmanager")),
     "browser": (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)),
     "tls": (("openssl",),),
+    "cc": (("cc", "gcc", "clang"),),
 }
 RECORDING = "recording"  # the property under which a test names the recording that it ran
 

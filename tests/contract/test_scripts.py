@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ("sh", "bash", "dirname", "sort", "tr", "sed", "cat")
-TOOLS = ("promtool", "prometheus-alertmanager", "chromium", "chromedriver", "openssl")
+TOOLS = ("promtool", "prometheus-alertmanager", "chromium", "chromedriver", "openssl", "cc")
 
 
 @pytest.fixture

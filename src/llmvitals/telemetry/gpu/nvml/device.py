@@ -65,6 +65,7 @@ class Card(Device):
     top_clock: float | Refused = 0.0  # MHz
     split: bool = False  # MIG is on
     profiled: Refused | None = None
+    shut: Refused | None = None  # why it cannot even be opened any more
     links: int = 0  # NVLinks that are up
     link_speed: float | Refused = 0.0  # bytes per second of one link and direction
     to_cards: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # NVLinks by the bus id of the other end

@@ -38,13 +38,15 @@ def cards(asking: Asking, known: dict[str, Card]) -> Iterator[Card | tuple[int, 
             _renew(asking, card)
             yield card
         elif before := next((c for c in known.values() if c.index == index and uuid.code in LOST), None):
-            yield before  # it still has a name; the read says that it is lost
+            before.shut, before.events, before.profile = uuid, None, None
+            yield before  # it still has a name
         else:
             yield index, uuid
 
 
 def _renew(asking: Asking, card: Card) -> None:
     card.gone.clear()
+    card.shut = None
     name = asking("nvmlDeviceGetName", card.handle)
     card.product = "" if isinstance(name, Refused) else name
     top = asking("nvmlDeviceGetMaxClockInfo", card.handle, CLOCK_SM)
@@ -75,8 +77,8 @@ def _links(asking: Asking, card: Card) -> None:
     """NVLinks that are up, their speed, and what is at their other ends. Under MIG the driver shows none."""
     card.to_cards.clear()
     card.to_switches = card.links = 0
-    ids = (Field.NVLINK_LINK_COUNT, Field.NVLINK_SPEED_MBPS_COMMON)
-    count, speed = (asking.fields(card.handle, [(int(field), 0) for field in ids])[int(field), 0] for field in ids)
+    wanted = [(int(field), 0) for field in (Field.NVLINK_LINK_COUNT, Field.NVLINK_SPEED_MBPS_COMMON)]
+    count, speed = asking.fields(card.handle, wanted).values()
     up = []
     for link in range(0 if isinstance(count, Refused) else min(int(count), _MOST_LINKS)):
         state = asking("nvmlDeviceGetNvLinkState", card.handle, link)

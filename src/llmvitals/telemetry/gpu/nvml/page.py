@@ -43,6 +43,8 @@ class Page:
         drain(asking, card)  # first: what felled a card is told even when the card says nothing more
         self._events(card)
         try:
+            if card.shut is not None:
+                raise Lost(card.shut)
             found = measure(asking, card, card, ROWS, now)
             self._numbers(card, found)
             self._facts(card)

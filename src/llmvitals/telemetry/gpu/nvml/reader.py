@@ -46,7 +46,7 @@ class Reader:
         try:
             asking = self._asking = self._asking or self._open()
             now = self._clock()
-            if self._renewed is None or not 0.0 <= now - self._renewed < FACTS_SECONDS:
+            if self._due(now):
                 self._renew(asking, now)
             page = Page(self._driver)
             for index, refused in self._closed:
@@ -64,6 +64,10 @@ class Reader:
                 remedy="In a container let it see the GPUs (NVIDIA_VISIBLE_DEVICES=all), or turn GPU reading off",
             )
         return Snapshot(t, page.samples)
+
+    def _due(self, now: float) -> bool:
+        fresh = self._renewed is not None and 0.0 <= now - self._renewed < FACTS_SECONDS
+        return not fresh or any(card.shut for card in self._cards.values())
 
     def close(self) -> None:
         """Give the driver back. Not while a read is under way or hangs."""
