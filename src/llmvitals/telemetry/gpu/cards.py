@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from llmvitals.series import Snapshot
+from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.identity.model import Found, Processes
 
 POD, INFO, PROCESS = "llm_gpu_pod", "llm_gpu_info", "llm_gpu_process_memory_bytes"
@@ -55,15 +55,18 @@ class Cards:
         names: dict[str, set[str]] = {}
         no_pods = ""
         for key in snapshot.samples:
+            gpu = key.label("gpu")
             if key.name == "llm_family_gap" and key.label("family") == POD:
                 no_pods = max(no_pods, key.label("reason"))
-            if not key.name.startswith("llm_gpu_") or not (gpu := key.label("gpu")):
+            elif key.name == "llm_family_gap" and key.label("family") == PROCESS and key.label("pid"):
+                pids.setdefault(gpu, set()).add(pid_of(key))  # the driver names it, and not what it holds
+            if not key.name.startswith("llm_gpu_") or not gpu:
                 continue
             gpus[gpu] = gpus.get(gpu) or key.label("index")
             if key.name == POD:
                 pods.setdefault(gpu, set()).add((key.label("namespace"), key.label("pod"), key.label("container")))
             elif key.name == PROCESS:
-                pids.setdefault(gpu, set()).add(_pid(key.label("pid")))
+                pids.setdefault(gpu, set()).add(pid_of(key))
             elif key.name == INFO and key.label("uuid"):
                 names.setdefault(key.label("uuid"), set()).add(gpu)
         ordered = dict(sorted(gpus.items(), key=lambda one: (_place(one[1]), one[0])))
@@ -122,7 +125,9 @@ def owner_of(pid: int, found: Found, processes: Processes, *, alike: bool) -> Ow
     return Owner.OTHER if pid in processes.table else Owner.UNKNOWN
 
 
-def _pid(text: str) -> int:
+def pid_of(key: Series) -> int:
+    """The process that a sample is about; 0 where it names none."""
+    text = key.label("pid")
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 

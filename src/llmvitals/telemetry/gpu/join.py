@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series, Snapshot
-from llmvitals.telemetry.gpu.cards import PROCESS, Owner, numbered_alike, owner_of
-from llmvitals.telemetry.gpu.merge import merged
+from llmvitals.telemetry.gpu.cards import PROCESS, Owner, numbered_alike, owner_of, pid_of
 from llmvitals.telemetry.identity.arguments import tensor_parallel as size_told
 from llmvitals.telemetry.identity.model import Found, Match, Processes
 
 EVERY = "llm_gpu_*"
 """The family under which a join that failed is told."""
-USED, OTHER, PEER, SIZE, GAP = (
-    "llm_gpu_memory_used_bytes",
-    "llm_gpu_memory_other_bytes",
-    "llm_gpu_peer_link",
-    "llm_tensor_parallel_size",
-    "llm_family_gap",
-)
+USED, OTHER, PEER = "llm_gpu_memory_used_bytes", "llm_gpu_memory_other_bytes", "llm_gpu_peer_link"
+SIZE, GAP = "llm_tensor_parallel_size", "llm_family_gap"
 
 UNEXPLAINED_BYTES = float(1 << 30)
 """So much of the memory in use may belong to no process that is listed: more, and some process is hidden.
@@ -50,36 +44,82 @@ def join_gpus(
     join failed, are samples of ``llm_family_gap``.
     """
     whose = {"instance": instance, **({"model": model} if model else {})}
+    own = {"join": match.join.value if match.join else "", **whose}
     where, table = found or Found(), processes or Processes()
+    cards = _Chosen(gpus, match.gpus, where, table)
     samples = dict(engine.samples)
     if match.why:
         samples[_gap(whose, EVERY, GapKind.MISSING, match.why)] = 1.0
-    chosen = frozenset(match.gpus)
-    other = _other(gpus, chosen, where, table)
-    own = {"join": match.join.value if match.join else "", **whose}
-    alike = _alike(gpus, table)
-    for key, value in gpus.samples.items():
-        if key.name.startswith("llm_gpu_") and key.label("gpu") in chosen:
-            if key.name == PEER and key.label("peer") not in chosen:
-                continue
-            told = own
-            if key.name == PROCESS:
-                told = {**own, "owner": owner_of(_pid(key), where, table, alike=alike).value}
-            labels = {name: text for name, text in key.labels if name in _OWN and text}
-            samples[_series(key.name, {**labels, **told})] = value
-        elif _told(key, chosen) and not (key.label("family") == OTHER and _is_known(key.label("gpu"), other, chosen)):
-            samples[_series(key.name, {**dict(key.labels), **whose})] = 1.0
+    for key, value in cards.rows.items():
+        labels = {name: text for name, text in key.labels if name in _OWN and text}
+        owner = {"owner": cards.owners[key].value} if key in cards.owners else {}
+        samples[_series(key.name, {**labels, **owner, **own})] = value
+    other = cards.other()
     for gpu, held in other.items():
-        index = next((key.label("index") for key in gpus.samples if key.label("gpu") == gpu and key.label("index")), "")
-        labels = {"gpu": gpu, **({"index": index} if index else {})}
         if isinstance(held, float):
-            samples[_series(OTHER, {**labels, **own})] = held
+            samples[_series(OTHER, {"gpu": gpu, "index": cards.index.get(gpu, ""), **own})] = held
         else:
             samples[_gap({**whose, "gpu": gpu}, OTHER, GapKind.UNSUPPORTED, held)] = 1.0
+    for key in cards.gaps:
+        if key.label("family") != OTHER or not other:
+            samples[_series(GAP, {**dict(key.labels), **whose})] = 1.0
     size = _size(tensor_parallel, engine, match, where, table)
     if size is not None:
-        samples[_series(SIZE, {**whose, "source": size[1]})] = float(size[0])
+        samples[_series(SIZE, {"source": size[1], **whose})] = float(size[0])
     return Snapshot(engine.t, samples, engine.detail)
+
+
+class _Chosen:
+    """What a snapshot shows of the GPUs that an engine has. ``owners``: of the samples that are about a process."""
+
+    def __init__(self, gpus: Snapshot, chosen: Collection[str], found: Found, processes: Processes) -> None:
+        self.gpus = frozenset(chosen)
+        self.rows: dict[Series, float] = {}
+        self.gaps: list[Series] = []
+        self.index: dict[str, str] = {}
+        pids = set()
+        for key, value in gpus.samples.items():
+            gpu = key.label("gpu")
+            if key.name == PROCESS:
+                pids.add(pid_of(key))
+            if key.name == GAP and self.gpus and (not gpu or gpu in self.gpus):
+                self.gaps.append(key)
+            elif gpu not in self.gpus or not key.name.startswith("llm_gpu_"):
+                continue
+            elif key.name != PEER or key.label("peer") in self.gpus:
+                self.rows[key] = value
+                self.index[gpu] = self.index.get(gpu) or key.label("index")
+        alike = numbered_alike(pids, processes)
+        self.owners = {
+            key: owner_of(pid_of(key), found, processes, alike=alike) for key in self.rows if key.name == PROCESS
+        }
+
+    def other(self) -> dict[str, float | str]:
+        """Bytes that processes other than the engine's hold on each GPU, or why nobody knows; nothing where none looks.
+
+        The sum over those processes, their contexts included. What is in use less the engine's own would count the driver's
+        share as theirs; it is held against the sum all the same, since a driver may list only some processes.
+        """
+        unsaid = {key.label("gpu"): key.label("reason") for key in self.gaps if key.label("family") == PROCESS}
+        if not self.owners and not unsaid:
+            return {}
+        return {gpu: unsaid.get(gpu) or self._of_others(gpu) for gpu in sorted(self.gpus)}
+
+    def _of_others(self, gpu: str) -> float | str:
+        held = dict.fromkeys(Owner, 0.0)
+        seen = set()
+        for key, owner in self.owners.items():
+            if key.label("gpu") == gpu:
+                held[owner] += self.rows[key]
+                seen.add(owner)
+        used = [value for key, value in self.rows.items() if key.name == USED and key.label("gpu") == gpu]
+        if Owner.ENGINE not in seen:
+            return "which of its processes are the engine's is not known, or none of them is"
+        if Owner.UNKNOWN in seen:
+            return "whose some of its processes are is not known"
+        if used and used[0] - sum(held.values()) > UNEXPLAINED_BYTES:
+            return "more memory is in use than the processes hold that the driver lists"
+        return held[Owner.OTHER]
 
 
 def _size(
@@ -88,8 +128,7 @@ def _size(
     """GPUs that share each layer, and who says so. From GPUs alone only where they divide evenly among the ranks."""
     if configured > 0:
         return configured, "settings"
-    pids = (*found.api, *sorted(found.engine))
-    commands = [processes.table[pid].command for pid in pids if pid in processes.table]
+    commands = [processes.table[pid].command for pid in (*found.api, *found.engine) if pid in processes.table]
     commands += [found.container.command] if found.container is not None else []
     told = next((size for command in commands if (size := size_told(command)) is not None), None)
     if told is not None:
@@ -99,68 +138,9 @@ def _size(
     return None if rest or not each else (each, "gpus")
 
 
-def _other(gpus: Snapshot, chosen: Collection[str], found: Found, processes: Processes) -> dict[str, float | str]:
-    """Bytes that processes other than the engine's hold on each GPU, or why nobody knows.
-
-    The sum over those processes, contexts included. What is in use less the engine's own would count the driver's share as
-    theirs; it is held against the sum all the same, since a driver may list only some processes.
-    """
-    alike = _alike(gpus, processes)
-    held: dict[str, dict[Owner, float]] = {}
-    used: dict[str, float] = {}
-    unsaid: set[str] = set()
-    for key, value in gpus.samples.items():
-        gpu = key.label("gpu")
-        if gpu not in chosen:
-            continue
-        if key.name == PROCESS:
-            owner = owner_of(_pid(key), found, processes, alike=alike)
-            sums = held.setdefault(gpu, {})
-            sums[owner] = sums.get(owner, 0.0) + value
-        elif key.name == USED:
-            used[gpu] = value
-        elif key.name == GAP and key.label("family") == PROCESS:
-            unsaid.add(gpu)
-    return {gpu: _of_others(sums, used.get(gpu), gpu in unsaid) for gpu, sums in held.items()}
-
-
-def _of_others(sums: Mapping[Owner, float], used: float | None, unsaid: bool) -> float | str:
-    if unsaid:
-        return "the driver does not say how much each process holds"
-    if Owner.ENGINE not in sums:
-        return "which processes are the engine's is not known, or none of them is on this GPU"
-    if Owner.UNKNOWN in sums:
-        return "whose some of its processes are is not known"
-    if used is not None and used - sum(sums.values()) > UNEXPLAINED_BYTES:
-        return "more memory is in use than the processes hold that the driver lists"
-    return sums.get(Owner.OTHER, 0.0)
-
-
-def _alike(gpus: Snapshot, processes: Processes) -> bool:
-    return numbered_alike((_pid(key) for key in gpus.samples if key.name == PROCESS), processes)
-
-
-def _pid(key: Series) -> int:
-    text = key.label("pid")
-    return int(text) if text.isascii() and text.isdecimal() else 0
-
-
-def _is_known(gpu: str, other: Mapping[str, float | str], chosen: Iterable[str]) -> bool:
-    """Whether the sum of others stands, or a better reason, for the GPU of a gap; '' is the gap of all of them."""
-    return all(one in other for one in ([gpu] if gpu else chosen))
-
-
-def _told(key: Series, chosen: Collection[str]) -> bool:
-    """Whether this is what the GPU page cannot say of the chosen GPUs."""
-    return bool(chosen) and key.name == GAP and (not key.label("gpu") or key.label("gpu") in chosen)
-
-
 def _gap(whose: Mapping[str, str], family: str, kind: GapKind, reason: str) -> Series:
     return _series(GAP, {**whose, "family": family, "gap": kind.value, "reason": reason})
 
 
 def _series(name: str, labels: Mapping[str, str]) -> Series:
-    return Series(name, tuple(sorted(labels.items())))
-
-
-__all__ = ["EVERY", "UNEXPLAINED_BYTES", "join_gpus", "merged"]
+    return Series(name, tuple(sorted((name, text) for name, text in labels.items() if text)))

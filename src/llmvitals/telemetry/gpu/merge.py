@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from llmvitals.gaps import GapKind
 from llmvitals.schema import Kind, family_of
 from llmvitals.series import Series, Snapshot
+from llmvitals.telemetry.gpu.cards import INFO
 
 GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
@@ -46,12 +47,21 @@ def _chosen(
     family: str, first: Mapping[str, Rows], second: Mapping[str, Rows], page: Snapshot, driver: Snapshot
 ) -> Rows | None:
     """The side that gives a family of one GPU; None where that side could not be read this time."""
+    if family == INFO:
+        return _facts(first.get(family, {}), second.get(family, {}))
     known = family_of(family)
     if known is None or known.kind is not Kind.COUNTER:
         return first.get(family) or second.get(family)
     if family in COUNTED_BY_US:
         return second.get(family) or (None if driver.detail else first.get(family))
     return first.get(family) or (None if page.detail else second.get(family))
+
+
+def _facts(first: Rows, second: Rows) -> Rows:
+    """What a card is, of both: the page's word first, a row for each name that the driver has for it."""
+    page = {name: text for key in first for name, text in key.labels if text}
+    merged = [{**dict(key.labels), **page} for key in second] or [page]
+    return {Series(INFO, tuple(sorted(labels.items()))): 1.0 for labels in merged}
 
 
 def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, str]]) -> dict[Series, float]:

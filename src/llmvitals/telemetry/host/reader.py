@@ -56,10 +56,11 @@ class HostReader:
         self._t = None
         table = self._table.scan()
         holders = self._holders.of(ports, table)
-        found = (Listener(h.port, h.process.pid, h.address) for h in holders)
+        own = self._spaces.of("self")
+        found = (Listener(h.port, h.process.pid, h.address, near=own in {h.space, ""}) for h in holders)
         self._listeners = tuple(dict.fromkeys(found))
         self._table.refresh(frozenset(h.process.pid for h in holders))
-        return Processes(table, self._listeners, "; ".join(self._unseen(ports)))
+        return Processes(table, self._listeners, "; ".join(self._unseen(ports)), host=self._table.host)
 
     def samples(self, found: Found, t: float, *, engine: str = "", restarts: bool = True) -> dict[Series, float]:
         """``llm_host_*`` of one engine at ``t`` (unix seconds), and an ``llm_family_gap`` for what cannot be said of it.

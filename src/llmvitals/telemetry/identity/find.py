@@ -7,16 +7,12 @@ pod's containers and by their ids to processes. An address of neither is another
 from __future__ import annotations
 
 import ipaddress
-import re
-from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Sequence
 
 from llmvitals.telemetry.identity.model import Container, Found, Listener, Pod, Process, Processes, Wanted
 from llmvitals.telemetry.identity.trees import Trees
 
 LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
-FORWARDERS = re.compile(r"docker-proxy|rootlesskit|rootlessport|slirp4netns|pasta.*|passt.*|gvproxy")
-"""Processes (``comm``) that listen for a container whose port is published, and hand on what comes."""
 ENDED = frozenset({"Succeeded", "Failed"})
 """Phases of pods whose address may belong to another pod by now."""
 
@@ -47,72 +43,42 @@ def find(wanted: Wanted, processes: Processes, pods: Sequence[Pod] = (), here: C
 
 # -- by port ----------------------------------------------------------------------------------------------------------
 def _listening(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
-    reached = _reached(wanted, processes.listeners)
-    open_to_host = [one for one in reached if one.pid in trees.table]
-    api = frozenset(one.pid for one in open_to_host if not _forwards(trees.table[one.pid]))
-    if not api and open_to_host:
-        return _forwarded(wanted, trees, processes, pods)
-    api, several = _one_network(api, trees, pods)
-    if several:
+    """Loopback is the network that the exporter is in; another address of this machine is the host's network."""
+    known = [one for one in processes.listeners if one.port == wanted.port and one.pid in trees.table]
+    ours = [one for one in known if _of_host(trees.table[one.pid], pods)]
+    api = _reached(wanted.host, [one for one in known if one.near])
+    if len({trees.table[pid].container for pid in api}) > 1:  # of networks that nobody tells apart: the host's own
+        api = _reached(wanted.host, [one for one in ours if one.near])
+    if not api and not _is_loopback(wanted.host):
+        api = _reached(wanted.host, ours)
+    if api:
+        return _made(api, trees, pods, how="port")
+    found = _by_declared_port(wanted, trees, processes, pods)
+    if known and not found.how:
         return Found(
-            why=f"several containers listen on port {wanted.port}, and it is not told which is meant: {_NAME_IT}"
+            why=f"only on other addresses, or inside containers, does anything listen on port {wanted.port}: {_NAME_IT}"
         )
-    if not api:
-        return _by_declared_port(wanted, trees, processes, pods)
-    return _made(api, trees, pods, how="port")
+    return found
 
 
-_NAME_IT = "name the target's pod, or its GPUs in gpus"
+_NAME_IT = "correct the target's address, or name its pod"
 
 
-def _reached(wanted: Wanted, listeners: Iterable[Listener]) -> list[Listener]:
+def _reached(host: str, listeners: Sequence[Listener]) -> frozenset[int]:
     """The listeners that an address reaches: those bound to it, else those bound to every address."""
-    of_port = [one for one in listeners if one.port == wanted.port]
-    bound = [one for one in of_port if not _is_any(one.address)]
-    exact = [one for one in bound if _same(one.address, wanted.host)]
-    if not exact and _is_loopback(wanted.host):
+    bound = [one for one in listeners if not _is_any(one.address)]
+    exact = [one for one in bound if _same(one.address, host)]
+    if not exact and _is_loopback(host):
         exact = [one for one in bound if _is_loopback(one.address)]
-    elif not exact and not _is_address(wanted.host):  # this machine by name: any address of it but loopback
+    elif not exact and not _is_address(host):  # this machine by name: any address of it but loopback
         exact = [one for one in bound if not _is_loopback(one.address)]
-    return exact or [one for one in of_port if _is_any(one.address)]
+    return frozenset(one.pid for one in exact or [one for one in listeners if _is_any(one.address)])
 
 
-def _one_network(api: frozenset[int], trees: Trees, pods: Sequence[Pod]) -> tuple[frozenset[int], bool]:
-    """Of listeners on one port those of the host's network, else those of the only container; True for several of these.
-
-    Containers have networks of their own, so that one port may be open in many of them.
-    """
-    by_place: dict[str, set[int]] = {}
-    for pid in api:
-        pod = _pod_of(trees.table[pid], pods)
-        outside = not trees.table[pid].container or (pod is not None and pod.host_network)
-        by_place.setdefault("" if outside else trees.table[pid].container, set()).add(pid)
-    if "" in by_place or len(by_place) == 1:
-        return frozenset(by_place.get("") or next(iter(by_place.values()))), False
-    return frozenset(), bool(by_place)
-
-
-def _forwarded(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
-    """A published port: the engine listens inside a container, on the port that the forwarder's command names."""
-    forwarders = [trees.table[one.pid] for one in _reached(wanted, processes.listeners) if one.pid in trees.table]
-    ports = {_port_inside(one.command) or wanted.port for one in forwarders if _forwards(one)}
-    inside = frozenset(
-        one.pid
-        for one in processes.listeners
-        if one.port in ports and one.pid in trees.table and trees.table[one.pid].container
-    )
-    containers = {trees.table[pid].container for pid in inside}
-    if len(containers) == 1:
-        return _made(inside, trees, pods, how="port")
-    seen = "several containers listen on it" if containers else "no process listens on it there"
-    why = f"port {wanted.port} is forwarded into a container, and {seen}: name the engine's GPUs in gpus"
-    return Found(why=why)
-
-
-def _port_inside(command: Sequence[str]) -> int | None:
-    after = dict(pairwise(command))
-    value = after.get("-container-port", "")
-    return int(value) if value.isdecimal() else None
+def _of_host(process: Process, pods: Sequence[Pod]) -> bool:
+    """Whether a process uses the host's network, as far as is known: it is in no container, or its pod shares it."""
+    pod = _pod_of(process, pods)
+    return not process.container or (pod is not None and pod.host_network)
 
 
 def _by_declared_port(wanted: Wanted, trees: Trees, processes: Processes, pods: Sequence[Pod]) -> Found:
@@ -259,7 +225,3 @@ def _is_loopback(text: str) -> bool:
 def _same(one: str, other: str) -> bool:
     a = _address(one)
     return a is not None and a == _address(other)
-
-
-def _forwards(process: Process) -> bool:
-    return FORWARDERS.fullmatch(process.name) is not None

@@ -31,11 +31,15 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A process that holds a TCP socket listening on ``port``; ``address`` as text, '' for every address."""
+    """A process that holds a TCP socket listening on ``port``; ``address`` as text, '' for every address.
+
+    ``near``: it is reached in the reader's own network namespace, or nobody knows; in others the same port may be open again.
+    """
 
     port: int
     pid: int
     address: str = ""
+    near: bool = True
 
 
 @dataclass(frozen=True, slots=True)
