@@ -13,12 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 from llmvitals.series import Series, Snapshot
 from llmvitals.simulator import node
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.procfs import Tree
-from llmvitals.telemetry.gpu.join import join_gpus, merged
+from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.gpu.merge import merged
+from llmvitals.telemetry.gpu.nvml.library import Library
 from llmvitals.telemetry.gpu.nvml.reader import Reader
 from llmvitals.telemetry.host.reader import HostReader
 from llmvitals.telemetry.identity.find import find
@@ -57,7 +60,8 @@ class Machine:
         self._folder = Path(tempfile.mkdtemp(prefix="llmvitals-", dir=_memory()))
         self._proc, self._groups = Files(self._folder / "proc"), Files(self._folder / "cgroup")
         self._page = Ingest(instance="gpus", kind="dcgm")
-        self._driver = Reader(live.nvml(), clock=lambda: live.world.now)
+        driver = cast(Library, live.nvml())  # some functions are absent, as in an old driver
+        self._driver = Reader(driver, clock=lambda: live.world.now)
         self._wanted = Wanted(labels["instance"], node.ADDRESS, node.PORT)
         self._restarts = Restarts()
         self._host: HostReader | None = None
@@ -91,7 +95,8 @@ class Machine:
             match(self._wanted, found, gpus, (), processes),
             found=found,
             processes=processes,
-            **self._labels,
+            instance=self._labels["instance"],
+            model=self._labels["model"],
         )
         host = {**reader.samples(found, t, restarts=found.pod is None), **self._restarts.samples(found)}
         own = {_own(key, self._labels): value for key, value in host.items()}

@@ -47,7 +47,7 @@ def _pod(world: World, origin: float) -> dict[str, Any]:
             "name": where.pod,
             "namespace": node.NAMESPACE,
             "uid": where.uid,
-            "labels": {"app": engine.model},
+            "labels": {"app": engine.model, "pod-template-hash": where.pod.split("-")[-2]},
             "creationTimestamp": _time(origin + where.pod_started),
             "ownerReferences": [{"kind": "ReplicaSet", "name": where.pod.rpartition("-")[0], "controller": True}],
         },
