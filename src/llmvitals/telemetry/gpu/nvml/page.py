@@ -62,7 +62,7 @@ class Page:
             if part.label not in shown:  # compute instances of one GPU instance share its numbers
                 shown[part.label] = measure(asking, part, card, SLICED, now)
                 self._numbers(part, shown[part.label])
-                self._info(part)
+            self._info(part)
             self._occupants(asking, part, shown[part.label])
         if not shown:
             self._gap(ALL, GapKind.UNSUPPORTED, "MIG is on, and the card has no slice", gpu=card.label)
@@ -88,7 +88,10 @@ class Page:
             self.samples[card.series("llm_gpu_peer_link", peer=peer, link=link)] = 1.0
 
     def _info(self, device: Device) -> None:
-        labels = (("product", device.product), ("mig_profile", device.mig_profile), ("driver", self._driver))
+        """What it is; of a slice also its own UUID, by which the kubelet calls it."""
+        own = device.uuid if device.instance is not None else ""
+        known = (("product", device.product), ("mig_profile", device.mig_profile), ("driver", self._driver))
+        labels = (*known, ("uuid", own))
         self.samples[device.series("llm_gpu_info", **{name: text for name, text in labels if text})] = 1.0
 
     def _limits(self, asking: Asking, card: Card) -> None:
