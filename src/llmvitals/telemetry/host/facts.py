@@ -90,7 +90,13 @@ class Processes:
             process = self._known.get((pid, start)) or self._known.setdefault((pid, start), self._open(pid))
             resident = float(process.memory_info().rss)
             open_files = float(process.num_fds())
-        except (psutil.Error, OSError, ValueError, IndexError):  # it may not be seen, or is going: the rest stands
+        except (
+            psutil.Error,
+            OSError,
+            ValueError,
+            IndexError,
+            OverflowError,
+        ):  # it may not be seen, or is going: the rest stands
             pass
         return resident, open_files
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,16 +46,17 @@ class Usage:
         """CPU since the reading before; None at the first one. ``now``: what the process' stat says at ``t``."""
         key = (pid, now.start)
         before = self._last.get(key)
-        if before is not None and t <= before.t:
+        if before is not None and t == before.t:
             return before.used
-        called, threads = self._threads(pid)
+        texts = self._threads(pid)
+        threads = {tid: cpu for tid, raw in texts.items() if (cpu := proc.cpu_ticks(raw)) is not None}
         used = None
-        if before is not None:
+        if before is not None and t > before.t:  # the clock may have been set back
             ticks = (t - before.t) * _TICKS
             grown = {tid: max(0, cpu - before.threads.get(tid, 0)) for tid, cpu in threads.items()}
-            first = sorted(grown, key=lambda tid: (-grown[tid], tid))[:BUSIEST]
+            first = heapq.nsmallest(BUSIEST, grown, key=lambda tid: (-grown[tid], tid))
             # A thread runs on one CPU at a time: what is above comes of the time between two reads of the table.
-            shown = tuple((f"{called[tid]}/{tid}", min(1.0, grown[tid] / ticks)) for tid in first)
+            shown = tuple((f"{_name(texts[tid])}/{tid}", min(1.0, grown[tid] / ticks)) for tid in first)
             used = Used(max(0, now.cpu - before.cpu) / ticks, shown)
         self._last[key] = _Reading(t, now.cpu, threads, used)
         return used
@@ -63,16 +65,18 @@ class Usage:
         """Drop what was not read for an hour."""
         self._last = {key: last for key, last in self._last.items() if t - last.t < FORGET_SECONDS}
 
-    def _threads(self, pid: int) -> tuple[dict[int, str], dict[int, int]]:
-        """Name and CPU in ticks of each thread. psutil reads the same files, at three times the cost and without names."""
-        called: dict[int, str] = {}
-        ticks: dict[int, int] = {}
+    def _threads(self, pid: int) -> dict[int, bytes]:
+        """The stat of each thread. psutil reads the same files, at three times the cost and without the names."""
+        found = {}
         folder = f"{self._root}/{pid}/task"
         for name in names(folder):
             try:
-                told = proc.stat(glance(f"{folder}/{name}/stat"))
-            except OSError:  # it ended meanwhile
+                found[int(name)] = glance(f"{folder}/{name}/stat")
+            except (OSError, ValueError):  # it ended meanwhile
                 continue
-            if told is not None and name.isascii() and name.isdigit():
-                called[int(name)], ticks[int(name)] = told.name, told.cpu
-        return called, ticks
+        return found
+
+
+def _name(raw: bytes) -> str:
+    told = proc.stat(raw)
+    return told.name if told is not None else ""
