@@ -1,0 +1,116 @@
+"""Pods of this node as targets: what a pod's labels and annotations ask for, see docs/node.md.
+
+A value that cannot be meant becomes a problem that names the pod and the key; the pod goes on without it where it still can, and
+the others go on in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from llmvitals.errors import SettingsError
+from llmvitals.settings import Service, Target
+from llmvitals.sources.pod_targets import Asking, only
+from llmvitals.sources.pod_words import PREFIX
+from llmvitals.telemetry.identity.model import Pod
+from llmvitals.telemetry.kube.restarts import workload
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """What the pods ask for. ``problems``: what was wrong with it, each with the pod as its place and a remedy."""
+
+    targets: tuple[Target, ...] = ()
+    services: tuple[Service, ...] = ()
+    problems: tuple[SettingsError, ...] = ()
+
+
+def discover(
+    pods: Sequence[Pod], *, node: str = "", configured: Sequence[Target] = (), services: Sequence[Service] = ()
+) -> Discovered:
+    """The targets among ``pods``, ordered by name: those that run, have an address and say ``llmvitals.io/scrape: "true"``.
+
+    ``configured`` and ``services`` are those of the settings. What one of these targets asks already, by its address or its pod,
+    is not taken twice, and no name is.
+    """
+    asking = [Asking(pod) for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))]
+    names = {target.known_as for target in configured}
+    taken = names | {service.name for service in services}
+    bound = {target.pod for target in configured} | {_place(target.url) for target in configured}
+    found = [
+        _Engine(one, target)
+        for one in asking
+        if one.wanted and one.name not in bound
+        for target in one.targets(node)
+        if _place(target.url) not in bound and _is_free(one, target.name, taken)
+    ]
+    fronts = _Fronts(found, names)
+    targets = tuple(fronts.told(one) for one in found)
+    grouped = tuple(_services(found, {target.gateway for target in targets}, taken | {t.name for t in targets}))
+    return Discovered(targets, grouped, tuple(problem for one in asking for problem in one.problems))
+
+
+def _is_free(asking: Asking, name: str, taken: Collection[str]) -> bool:
+    if name in taken:
+        asking.problem(f"the settings have something else named '{name}'", "Give that another name.")
+    return name not in taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    asking: Asking
+    target: Target
+
+
+class _Fronts:
+    """Which target a pod means by the gateway that it names."""
+
+    def __init__(self, found: Sequence[_Engine], configured: set[str]) -> None:
+        self._names = configured | {one.target.name for one in found}
+        self._called: dict[tuple[str, str], set[str]] = {}
+        for one in found:
+            pod = one.asking.pod
+            short = workload(pod)[1].partition("/")[2]
+            for name in (pod.name, short):
+                self._called.setdefault((pod.namespace, name), set()).add(one.target.name)
+
+    def told(self, one: _Engine) -> Target:
+        """The target with its gateway: a target by name, else a pod or a workload with one pod in its namespace."""
+        wanted = one.asking.values.get("gateway", "")
+        if not wanted:
+            return one.target
+        nearby = self._called.get((one.asking.pod.namespace, wanted), set())
+        name = wanted if wanted in self._names else only(nearby)
+        if not name or name == one.target.name:
+            why = "itself" if name else "one of several pods" if nearby else "no target of this node or of the settings"
+            one.asking.problem(
+                f"{PREFIX}gateway '{wanted[:80]}' is {why}",
+                f"Name a target of the settings, or a pod here with {PREFIX}scrape.",
+            )
+            return one.target
+        return msgspec.structs.replace(one.target, gateway=name)
+
+
+def _services(found: Sequence[_Engine], fronts: Collection[str], taken: Collection[str]) -> Iterator[Service]:
+    """One service for each name that pods of a namespace share, of those that are no gateway (``fronts``) of another."""
+    groups: dict[str, list[_Engine]] = {}
+    for one in found:
+        wanted = one.asking.values.get("service", "")
+        if wanted and one.target.name not in fronts:
+            groups.setdefault(f"{one.asking.pod.namespace}/{wanted}", []).append(one)
+    for name, members in groups.items():
+        if _is_free(members[0].asking, name, taken):
+            yield Service(name=name, engines=tuple(one.target.name for one in members))
+
+
+def _place(url: str) -> str:
+    """Host and port, by which two targets are one."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return f"{parts.hostname}:{parts.port}"
+    except ValueError:  # said where the settings are read
+        return url
