@@ -428,6 +428,7 @@ HARDWARE: tuple[Situation, ...] = (
             "nobody hurt": lambda: linked(load=healthy),
             "cards idle": lambda: linked(sm=0.2),
             "two replicas": lambda: linked(size=1, path="PHB"),
+            "two replicas over a link of unknown use": lambda: linked(size=1, use=None),
         },
     ),
     Situation(
