@@ -292,9 +292,25 @@ def read_yaml(path: Path | str) -> object:
 
 def decode(data: object, *, place: str) -> Settings:
     """Parsed YAML as settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
-    settings = convert(data, Settings, place=place, page="docs/settings.md")
+    settings = convert(_worded(data), Settings, place=place, page="docs/settings.md")
     check_services(settings.targets, settings.services, place=place)
     return settings
+
+
+_SWITCHES = ("nvml", "processes")
+
+
+def _worded(data: object) -> object:
+    """The data with its switches as words: a YAML parser reads ``on`` and ``off`` without quotes as true and false."""
+    if not isinstance(data, dict) or not isinstance(node := data.get("node"), dict):
+        return data
+    said = {
+        key: "on" if value else "off" for key, value in node.items() if key in _SWITCHES and isinstance(value, bool)
+    }
+    below = node.get("kubernetes")
+    if isinstance(below, dict) and isinstance(below.get("enabled"), bool):
+        said["kubernetes"] = {**below, "enabled": "on" if below["enabled"] else "off"}
+    return {**data, "node": {**node, **said}}
 
 
 def check_services(targets: Sequence[Target], services: Sequence[Service], *, place: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import PLACES, decode
@@ -26,3 +27,25 @@ def test_a_target_may_carry_the_label(label):
 def test_a_label_that_tells_series_apart_is_refused(label):
     with pytest.raises(SettingsError, match=f"the label '{label}' has a meaning of its own"):
         _target(**{label: "x"})
+
+
+@pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off"), ("auto", "auto"), ("'off'", "off")])
+def test_a_switch_may_be_written_without_quotes(written, meant):
+    text = f"node: {{nvml: {written}, processes: {written}, kubernetes: {{enabled: {written}, selector: a=b}}}}"
+    node = decode(yaml.safe_load(text), place="x").node
+    assert (node.nvml, node.processes, node.kubernetes.enabled, node.kubernetes.selector) == (meant,) * 3 + ("a=b",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("node: {nvml: onn}", "nvml is auto, on or off, perhaps 'on', not 'onn'"),
+        ("node: {kubernetes: {enabled: never}}", "kubernetes.enabled is auto, on or off"),
+        ("node: {kubernetes: {discover: maybe}}", "node.kubernetes.discover"),
+        ("node: {kubernetes: yes}", "node.kubernetes"),
+        ("node: 3", "node"),
+    ],
+)
+def test_a_switch_that_is_none_is_refused(text, says):
+    with pytest.raises(SettingsError, match=says):
+        decode(yaml.safe_load(text), place="x")
