@@ -184,13 +184,24 @@ def test_gpus_are_joined_from_one_page_for_all_targets_that_share_it():
         return RawPage(100.0, 0.0, 200, DCGM if "9400" in url else vllm_page())
 
     gpu = "http://node:9400"
-    config = settings(*(Target(url=f"{URL}/{n}", name=n, gpu_url=gpu) for n in "ab"))
+    config = settings(*(Target(url=f"{URL}/{n}", name=n, gpu_url=gpu, gpus=("0",)) for n in "ab"))
     cycle = Engine(config, fetch=fetch, clock=lambda: 100.0).step()
     assert asked.count("http://node:9400/metrics") == 1
     for name in "ab":
         line = f'llm_gpu_sm_active_ratio{{gpu="GPU-1",index="0",instance="{name}",join="configured"}} 0.5'
         assert line in cycle.page.decode()
     assert {(c.instance, c.ok) for c in cycle.collected if c.collector == "gpu"} == {("a", True), ("b", True)}
+
+
+def test_one_gpu_page_of_two_targets_gives_neither_all_its_gpus():
+    def fetch(url: str, *, timeout_s: float) -> RawPage:
+        return RawPage(100.0, 0.0, 200, DCGM if "9400" in url else vllm_page())
+
+    config = settings(*(Target(url=f"{URL}/{n}", name=n, gpu_url="http://node:9400") for n in "ab"))
+    page = Engine(config, fetch=fetch, clock=lambda: 100.0).step().page.decode()
+    assert "llm_gpu_sm_active_ratio{" not in page
+    gaps = [line for line in page.splitlines() if 'family="llm_gpu_*"' in line]
+    assert ['instance="a"' in gaps[0], 'instance="b"' in gaps[1], len(gaps)] == [True, True, 2]
 
 
 def test_a_gpu_page_that_is_gone_is_a_failed_collector_and_a_gap():

@@ -20,6 +20,7 @@ from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings
+from llmvitals.sources.node import Machine
 from llmvitals.sources.probe import probe
 from llmvitals.triage.report import report, worst
 from llmvitals.triage.verdict import Outcome, Verdict
@@ -78,7 +79,7 @@ def _once(settings: Settings, heard: Signals) -> int:
     limits = settings.thresholds
     seconds = max(settings.exporter.window_seconds / 2, limits.min_seconds, limits.min_pages * ONCE_INTERVAL_SECONDS)
     turns = int(-(-seconds // ONCE_INTERVAL_SECONDS)) + 1
-    engine = Engine(settings)
+    engine = Engine(settings, machine=Machine(settings.node))
     cycle: Cycle | None = None
     with progress("watching", turns) as advance:
         for turn in range(turns):
@@ -114,7 +115,7 @@ def _watch(
         if demo is not None:
             settings = structs.replace(embedded.paced(settings), targets=(demo.target,))
         settings = structs.replace(settings, exporter=structs.replace(settings.exporter, listen=listen))
-        exporter = Exporter(settings)
+        exporter = Exporter(settings, machine=None if simulated else Machine)
         if demo is not None:
             demo.recall_into(exporter)
         stack.enter_context(exporter)

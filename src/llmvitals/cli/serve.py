@@ -11,6 +11,7 @@ from llmvitals import settings as settings_file
 from llmvitals.cli.targets import live_targets, watched
 from llmvitals.exporters import lifecycle
 from llmvitals.settings import Settings
+from llmvitals.sources.node import discovers
 
 
 @click.command(name="serve")
@@ -42,6 +43,9 @@ def command(
         wanted = live_targets(targets, settings)
         return structs.replace(settings, targets=wanted, services=watched(wanted, settings), exporter=exporter)
 
-    if not read().targets:
-        raise click.UsageError("Give a TARGET, or --settings with targets.")
+    first = read()
+    if not first.targets and not discovers(first.node):
+        raise click.UsageError(
+            "Give a TARGET, or --settings with targets; in a cluster pods that ask for it are found."
+        )
     lifecycle.serve(read)

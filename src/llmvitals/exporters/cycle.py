@@ -17,15 +17,22 @@ import msgspec
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.health import families as health
 from llmvitals.exporters.judge import Scoped, families, judge
+from llmvitals.exporters.neighbours import GpuPages
 from llmvitals.exporters.page import Block, canonical, text
-from llmvitals.exporters.watch import Collected, Watch, limits_of
+from llmvitals.exporters.pods import Pods
+from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
 from llmvitals.settings import Settings, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import SERVICE_KIND, joined
+from llmvitals.sources.beside import left_over
 from llmvitals.sources.live import Fetch
-from llmvitals.telemetry.flight import Flight, land
+from llmvitals.sources.node import Machine, Seen, wanted_of
+from llmvitals.sources.place import name_of
+from llmvitals.sources.views import is_gateway
+from llmvitals.telemetry.flight import land
+from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
 
 MARGIN_INTERVALS = 2
@@ -60,7 +67,8 @@ class Cycle:
 class Engine:
     """The cycle's state. One thread drives it; everybody else reads the :class:`Cycle` values that it returns.
 
-    ``fetch`` replaces the transport, ``clock`` (unix seconds) the time. ``previous`` hands over what is known of
+    ``fetch`` replaces the transport, ``clock`` (unix seconds) the time; ``machine`` reads the machine under the targets, and its
+    pods that ask for it become targets. ``previous`` hands over what is known of
     unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name.
     """
 
@@ -71,23 +79,41 @@ class Engine:
         fetch: Fetch | None = None,
         clock: Callable[[], float] = time.time,
         previous: Engine | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.settings = settings
         self._fetch: Fetch = fetch or Fetcher(limits_of(settings)).fetch
         self._clock = clock
-        known = previous._watches if previous and previous.settings.exporter == settings.exporter else {}
+        self._seen = NOBODY
+        self._machine = machine
+        self._known = previous._watches if previous and previous.settings.exporter == settings.exporter else {}
+        self._gpus = GpuPages(limits_of(settings))
+        self._services = settings.services
         self._watches: dict[str, Watch] = {}
         for target in settings.targets:
-            fresh = Watch.over(target, settings)
-            if fresh.name in self._watches:
+            watch = self._over(target)
+            if watch.name in self._watches:
                 raise SettingsError(
-                    f"two targets are named '{fresh.name}'", place="targets", remedy="Give each its own name."
+                    f"two targets are named '{watch.name}'", place="targets", remedy="Give each its own name."
                 )
-            old = known.get(fresh.name)
-            self._watches[fresh.name] = old if old is not None and old.target == target else fresh
-        self._gpu_flights: dict[str, Flight[RawPage]] = {
-            target.gpu_url: Flight() for target in settings.targets if target.gpu_url
-        }
+            self._watches[watch.name] = watch
+        self._pods = Pods(settings)
+        self._follow()
+
+    def _over(self, target: Target) -> Watch:
+        """A watch over a target: the one that there is, or was before a reload, else a fresh one."""
+        name = name_of(target)
+        old = self._watches.get(name) or self._known.get(name)
+        return old if old is not None and old.target == target else Watch.over(target, self.settings)
+
+    def _follow(self) -> None:
+        """Take in pods that came and drop those that went, and know the GPU pages of all."""
+        if self._machine is not None and self._pods.changed(self._machine.pods, self._machine.name):
+            watches = [self._watches[name_of(target)] for target in self.settings.targets]
+            watches += [self._over(target) for target in self._pods.targets]
+            self._watches = {watch.name: watch for watch in watches}
+            self._services = (*self.settings.services, *self._pods.services)
+        self._gpus.keep((self.settings.node.gpu_url, *(watch.target.gpu_url for watch in self._watches.values())))
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -97,17 +123,40 @@ class Engine:
     def step(self, now: float | None = None) -> Cycle:
         """One whole cycle. ``now`` (unix seconds) ends the window; by default the clock's time once all arrived."""
         began, start = self._clock(), time.perf_counter()
-        collected = self.record(*self._gather())
+        self._follow()
+        until = time.monotonic() + self.settings.exporter.timeout_seconds + GRACE_SECONDS
+        if self._machine is not None:
+            self._machine.begin([wanted_of(watch.target) for watch in self._engines()], began)
+        pages, gpu_pages = self._gather(until)
+        self._seen = self._machine.end(until) if self._machine is not None else NOBODY
+        collected = self.record(pages, gpu_pages, self._seen)
         return self._publish(self._clock() if now is None else now, began, start, collected)
 
-    def record(self, pages: Mapping[str, RawPage], gpu_pages: Mapping[str, RawPage] | None = None) -> list[Collected]:
+    def record(
+        self, pages: Mapping[str, RawPage], gpu_pages: Mapping[str, RawPage] | None = None, seen: Seen = NOBODY
+    ) -> list[Collected]:
         """Turn one page per target (by instance) into its newest snapshot; GPU pages are given by their URL."""
-        gpus = gpu_pages or {}
-        return [
-            collected
-            for name, page in pages.items()
-            for collected in self._watches[name].record(page, gpus.get(self._watches[name].target.gpu_url))
+        cards = self._gpus.read(gpu_pages or {})
+        watches = [self._watches[name] for name in pages]
+        collected = [
+            one
+            for watch in watches
+            for one in watch.record(pages[watch.name], self._around(watch, watches, cards, seen))
         ]
+        return [*collected, *(Collected(seen.name, one.name, one.ok, one.seconds) for one in seen.outcomes)]
+
+    def _around(self, watch: Watch, watches: Sequence[Watch], cards: Mapping[str, Cards], seen: Seen) -> Around:
+        """What there is around one target: its GPU page, else the node's if it is here, and the engines it shares GPUs with."""
+        own = watch.target.gpu_url
+        here = not seen.found.get(watch.name, Found()).elsewhere
+        page = cards.get(own) if own else cards.get(self.settings.node.gpu_url) if here else None
+        others = (other for other in watches if other is not watch and (other.target.gpu_url == own if own else True))
+        places = (seen.found.get(other.name, Found()) for other in others)
+        return Around(seen, page, tuple(place for place in places if own or not place.elsewhere))
+
+    def _engines(self) -> Iterator[Watch]:
+        """The targets that are looked for among the processes: a gateway's are not an engine's."""
+        return (w for w in self._watches.values() if not is_gateway(w.target.kind, tuple(w.history)[-1:]))
 
     def publish(self, now: float, collected: Iterable[Collected] = ()) -> Cycle:
         """Judge what the window up to ``now`` (unix seconds) holds and make the page, without fetching anything."""
@@ -123,7 +172,8 @@ class Engine:
         engines = {one.name: one.engines for one in views if one.engines}
         judged, judging = judge([s for one in views for s in one.snapshots], self.settings, engines)
         apart = {watch.name for watch in watches} - {one.name for one in views if one.kind != SERVICE_KIND}
-        newest = tuple(self._newest(views, apart))
+        left = left_over(self._seen, frozenset().union(*(watch.gpus for watch in watches)))
+        newest = (*self._newest(views, apart), *((left,) if left is not None else ()))
         got = (replace(one, collector="gateway") if one.instance in apart else one for one in collected)
         done = (*got, *judging)
         history = {watch.name: len(watch.history) for watch in watches}
@@ -149,9 +199,9 @@ class Engine:
             for watch in self._watches.values()
         ]
         fronts = {watch.name: watch.target.gateway for watch in self._watches.values() if watch.target.gateway}
-        if not (self.settings.services or fronts or len(seen) == 2):
+        if not (self._services or fronts or len(seen) == 2):
             return tuple(seen)  # nothing can belong together, and looking for it costs time
-        return joined(seen, self.settings.services, fronts)
+        return joined(seen, self._services, fronts)
 
     def _newest(self, views: Sequence[Observed], apart: Collection[str]) -> Iterator[Snapshot]:
         """What the page shows of each target; of a gateway that a service has joined (``apart``), what it alone saw."""
@@ -169,7 +219,7 @@ class Engine:
                 }
                 yield Snapshot(page.t, own, page.detail)
 
-    def _gather(self) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
+    def _gather(self, until: float) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds
         began = time.monotonic()
         for watch in self._watches.values():
@@ -177,10 +227,10 @@ class Engine:
         engines = {
             name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()
         }
-        gpus = {url: (flight, page_url(url)) for url, flight in self._gpu_flights.items()}
+        gpus = {url: (flight, page_url(url)) for url, flight in self._gpus.flights().items()}
         for flight, url in (*engines.values(), *gpus.values()):
             flight.start(partial(self._fetch, url, timeout_s=limit), f"fetch {url}")
-        landed = partial(land, until=began + limit + GRACE_SECONDS, clock=self._clock, began=began)
+        landed = partial(land, until=until, clock=self._clock, began=began)
         return {k: landed(f) for k, (f, _) in engines.items()}, {k: landed(f) for k, (f, _) in gpus.items()}
 
 

@@ -20,8 +20,9 @@ from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.server import Site
-from llmvitals.settings import Settings
+from llmvitals.settings import Node, Settings
 from llmvitals.sources.live import Fetch
+from llmvitals.sources.node import Machine
 from llmvitals.telemetry.ingest import RawPage
 
 START_SECONDS = 5.0
@@ -40,17 +41,25 @@ DRAIN_SECONDS = 5
 
 class Exporter:
     """Cycle and server in threads of their own. ``fetch`` replaces the transport, for targets inside this process.
+    ``machine`` makes what reads this machine from the settings' ``node``; without it nothing does.
 
     ``start`` binds the address first, so :attr:`url` is known and an address in use is a :class:`SettingsError`. So is a
     web configuration that cannot be used, already here.
     """
 
     def __init__(
-        self, settings: Settings, *, fetch: Fetch | None = None, clock: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        *,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.time,
+        machine: Callable[[Node], Machine] | None = None,
     ) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._engine = Engine(settings, fetch=fetch, clock=clock)
+        self._machine = machine(settings.node) if machine is not None else None
+        self._make = machine
+        self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine)
         self.board = Board()
         self._site = Site(self.board, settings, web_config.load(settings.exporter.web_config))
         self._ending = threading.Event()
@@ -118,7 +127,11 @@ class Exporter:
         if settings.exporter.listen != self.settings.exporter.listen:
             log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
         web = web_config.load(settings.exporter.web_config)
-        self._engine = Engine(settings, fetch=self._fetch, clock=self._clock, previous=self._engine)
+        if self._make is not None and settings.node != self.settings.node:
+            self._machine = self._make(settings.node)
+        self._engine = Engine(
+            settings, fetch=self._fetch, clock=self._clock, previous=self._engine, machine=self._machine
+        )
         self._site.settings = settings
         before = self._site.web
         if web.policy != before.policy:
@@ -150,7 +163,7 @@ def serve(read: Callable[[], Settings], *, fetch: Fetch | None = None) -> None:
     ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
     """
     to_stderr()
-    exporter = Exporter(read(), fetch=fetch)
+    exporter = Exporter(read(), fetch=fetch, machine=Machine)
     with _signals() as arrived:
         try:
             exporter.start()

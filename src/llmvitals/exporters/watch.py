@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from llmvitals.exporters.logs import log
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Settings, Target
+from llmvitals.sources.beside import beside
+from llmvitals.sources.node import Seen
 from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.telemetry.flight import Flight
-from llmvitals.telemetry.gpu.join import join_gpus
-from llmvitals.telemetry.identity.match import match_page
+from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
 
@@ -33,6 +34,27 @@ class Collected:
     collector: str
     ok: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """A GPU exporter's page as it was read, and the seconds that this took."""
+
+    page: Snapshot
+    took: float = 0.0
+
+
+NOBODY = Seen(0.0, "")
+"""What is seen of a machine that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What one turn showed around an engine. ``others``: where other engines are that the same GPUs may serve."""
+
+    seen: Seen = NOBODY
+    gpus: Cards | None = None
+    others: tuple[Found, ...] = ()
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -64,10 +86,10 @@ class Watch:
     target: Target
     name: str
     ingest: Ingest
-    gpus: Ingest
     flight: Flight[RawPage] = field(default_factory=Flight)
     history: deque[Snapshot] = field(default_factory=_history)
     up: bool | None = None
+    gpus: frozenset[str] = frozenset()  # labels `gpu` of those that it got last
     prober: Prober | None = None
 
     @classmethod
@@ -79,7 +101,6 @@ class Watch:
             target,
             name,
             Ingest(instance=name, kind=target.kind, labels=target.labels, limits=limits),
-            Ingest(instance=name, labels=target.labels, limits=limits),
             prober=_prober(target),
         )
 
@@ -92,15 +113,16 @@ class Watch:
         except Exception as error:  # a probe never takes the page down
             log("probe-failed", level=logging.WARNING, instance=self.name, error=repr(error))
 
-    def record(self, page: RawPage, gpu: RawPage | None) -> Iterator[Collected]:
-        """Add one page, and the GPU page read beside it, to the history."""
+    def record(self, page: RawPage, around: Around) -> Iterator[Collected]:
+        """Add one page, and what was seen beside the engine at the same time, to the history."""
         start = time.perf_counter()
         snapshot = self._read(page)
         yield Collected(self.name, "engine", self._noted(snapshot), (page.took or 0.0) + time.perf_counter() - start)
-        if gpu is not None:
-            start = time.perf_counter()
-            snapshot, ok = self._joined(snapshot, gpu)
-            yield Collected(self.name, "gpu", ok, (gpu.took or 0.0) + time.perf_counter() - start)
+        start = time.perf_counter()
+        snapshot, joined = self._joined(snapshot, around)
+        if around.gpus is not None:
+            ok = joined and not around.gpus.page.detail
+            yield Collected(self.name, "gpu", ok, around.gpus.took + time.perf_counter() - start)
         snapshot = with_role(snapshot, self.target.role)
         if self.prober is not None and (last := self.prober.last) is not None:
             snapshot = self.prober.joined(snapshot, {**self.target.labels, "instance": self.name})
@@ -129,12 +151,13 @@ class Watch:
             self.up = up
         return up
 
-    def _joined(self, snapshot: Snapshot, gpu: RawPage) -> tuple[Snapshot, bool]:
+    def _joined(self, snapshot: Snapshot, around: Around) -> tuple[Snapshot, bool]:
+        page = around.gpus.page if around.gpus is not None else None
         try:
-            seen = self.gpus.snapshot(gpu)
-            return join_gpus(
-                snapshot, seen, match_page(seen, self.target.gpus), instance=self.name, model=""
-            ), not seen.detail
+            got = beside(snapshot, self.target, around.seen, page, others=around.others)
         except Exception as error:  # one collector never takes the page down
-            log("gpu-join-failed", level=logging.WARNING, instance=self.name, error=repr(error))
+            log("join-failed", level=logging.WARNING, instance=self.name, error=repr(error))
+            self.gpus = frozenset()
             return snapshot, False
+        self.gpus = frozenset(got.gpus)
+        return got.snapshot, True

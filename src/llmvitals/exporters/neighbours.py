@@ -1,0 +1,47 @@
+"""GPU exporters' pages that stand beside the targets: each asked and read once in a cycle, whoever shares it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from llmvitals.exporters.logs import log
+from llmvitals.exporters.watch import Cards
+from llmvitals.series import Snapshot
+from llmvitals.telemetry.flight import Flight
+from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
+
+
+class GpuPages:
+    """The pages by their URL. What is remembered of one (XID codes seen) lives as long as a target names it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._known: dict[str, tuple[Flight[RawPage], Ingest]] = {}
+
+    def keep(self, urls: Iterable[str]) -> None:
+        """Know these URLs and no others."""
+        wanted = dict.fromkeys(url for url in urls if url)
+        self._known = {url: self._known.get(url) or (Flight(), self._ingest()) for url in wanted}
+
+    def flights(self) -> Mapping[str, Flight[RawPage]]:
+        """A flight for each URL."""
+        return {url: flight for url, (flight, _) in self._known.items()}
+
+    def read(self, pages: Mapping[str, RawPage]) -> Mapping[str, Cards]:
+        """The GPUs of each page. A page that breaks the parser shows none and says so."""
+        return {url: self._cards(url, page) for url, page in pages.items()}
+
+    def _cards(self, url: str, page: RawPage) -> Cards:
+        start = time.perf_counter()
+        ingest = self._known[url][1] if url in self._known else self._ingest()
+        try:
+            snapshot = ingest.snapshot(page)
+        except Exception as error:
+            log("ingest-failed", level=logging.ERROR, instance=url, error=repr(error))
+            snapshot = Snapshot(page.t, {}, detail=f"cannot be read: {error!r}")
+        return Cards(snapshot, (page.took or 0.0) + time.perf_counter() - start)
+
+    def _ingest(self) -> Ingest:
+        return Ingest(instance="", limits=self._limits)
