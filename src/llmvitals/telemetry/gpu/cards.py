@@ -30,7 +30,6 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"MIG-(GPU-[^/]+)/([0-9]+)/[0-9]+"), r"\1/\2"),  # a slice, as drivers before R470 name it
     (re.compile(r"nvidia([0-9]+)/gi([0-9]+)(?:/vgpu[0-9]+)?"), r"\1/\2"),  # GKE: a slice
     (re.compile(r"nvidia([0-9]+)(?:/vgpu[0-9]+)?"), r"\1"),  # GKE: a card, or one share of it
-    (re.compile(r"([0-9]+):([0-9]+)"), r"\1:\2"),  # a slice by its position, of the device plugin with indices
     (re.compile(r"(GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-[0-9]+"), r"\1"),  # HAMi: one share of a card
 )
 """How else devices are called, and what that is: a UUID, an index, or either with the slice's instance."""
