@@ -13,7 +13,7 @@ GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
 """Counters that the second look has better: a page shows the last XID code, the driver gives every event."""
 
-PAGE_AWAY = "the page that counts it could not be read, and another counter of it does not go on from there"
+AWAY = "what counts it could not be read, and another counter of it would not go on from there"
 
 
 def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
@@ -77,7 +77,7 @@ def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, 
         if not gpus:
             every[key] = 1.0
     for family, gpu in lost:
-        reason = {"family": family, "gap": GapKind.MISSING.value, "reason": PAGE_AWAY, "gpu": gpu}
+        reason = {"family": family, "gap": GapKind.MISSING.value, "reason": AWAY, "gpu": gpu}
         told[family, gpu] = Series(GAP, tuple(sorted(reason.items())))
     return {**every, **{key: 1.0 for where, key in told.items() if where not in shown}}
 
