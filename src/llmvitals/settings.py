@@ -297,20 +297,20 @@ def decode(data: object, *, place: str) -> Settings:
     return settings
 
 
-_SWITCHES = ("nvml", "processes")
+_SWITCHES = ("nvml", "processes", "enabled")
 
 
 def _worded(data: object) -> object:
     """The data with its switches as words: a YAML parser reads ``on`` and ``off`` without quotes as true and false."""
     if not isinstance(data, dict) or not isinstance(node := data.get("node"), dict):
         return data
-    said = {
-        key: "on" if value else "off" for key, value in node.items() if key in _SWITCHES and isinstance(value, bool)
-    }
     below = node.get("kubernetes")
-    if isinstance(below, dict) and isinstance(below.get("enabled"), bool):
-        said["kubernetes"] = {**below, "enabled": "on" if below["enabled"] else "off"}
-    return {**data, "node": {**node, **said}}
+    return {**data, "node": {**_spelt(node), **({"kubernetes": _spelt(below)} if isinstance(below, dict) else {})}}
+
+
+def _spelt(section: dict[str, object]) -> dict[str, object]:
+    switches = {key: section[key] for key in _SWITCHES if isinstance(section.get(key), bool)}
+    return {**section, **{key: "on" if value else "off" for key, value in switches.items()}}
 
 
 def check_services(targets: Sequence[Target], services: Sequence[Service], *, place: str) -> None:

@@ -27,7 +27,7 @@ MAX_BYTES = 64 * 1024 * 1024
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _CHUNK = 262_144
 _CONNECTION = re.compile(r"^[^ (]*\(host=.*?\): ")
-_RBAC = "exporters/kubernetes/rbac.yaml"
+RBAC = "exporters/kubernetes/rbac.yaml"
 
 
 class GoneError(LlmvitalsError):
@@ -55,7 +55,7 @@ _STATUS: Mapping[int, _Refusal] = {
     ),
     403: _Refusal(
         "forbids to list pods",
-        f"Give the service account the verb 'list' on pods ({_RBAC}), or name in node.kubernetes.namespaces those "
+        f"Give the service account the verb 'list' on pods ({RBAC}), or name in node.kubernetes.namespaces those "
         "where it has it.",
     ),
     404: _Refusal("knows no such path", "Check that node.kubernetes.api_url is an API server's address."),

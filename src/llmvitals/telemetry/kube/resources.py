@@ -23,8 +23,8 @@ CLAIMED = "gpu.nvidia.com"
 MAX_BYTES = 16 * 1024 * 1024
 """The largest answer; the kubelet's own limit."""
 
-_MANIFEST = "exporters/kubernetes/daemonset.yaml"
-_AS_ROOT = f"Run as root (runAsUser: 0, as in {_MANIFEST}): the socket is the kubelet's, which is root."
+MANIFEST = "exporters/kubernetes/daemonset.yaml"
+_AS_ROOT = f"Run as root (runAsUser: 0, as in {MANIFEST}): the socket is the kubelet's, which is root."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PodResources:
             raise UnreachableError(
                 "there is no socket of a kubelet",
                 place=self._socket,
-                remedy=f"Mount the host's /var/lib/kubelet/pod-resources there ({_MANIFEST}), or set "
+                remedy=f"Mount the host's /var/lib/kubelet/pod-resources there ({MANIFEST}), or set "
                 'node.kubernetes.pod_resources: "" to do without.',
             )
         if not os.access(path, os.R_OK | os.W_OK):
