@@ -12,6 +12,7 @@ ICON = Path(__file__).with_name("icon.svg")
 page = st.navigation(
     [
         st.Page("triage_page.py", title="Triage", default=True),
+        st.Page("quadrant_page.py", title="KV usage against compute", url_path="replicas"),
         st.Page("matrix_page.py", title="What each source can say", url_path="sources"),
     ]
 )

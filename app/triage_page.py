@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 import charts
 import parts
-from llmvitals import settings as settings_file
-from llmvitals.app import choices
+import picked
 from llmvitals.app.answer import Answer
 from llmvitals.app.ask import Failure, ask, is_old
 from llmvitals.app.runbook import runbook
-from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.chart import Chart, leading_charts, vital_charts
 from llmvitals.triage.view import NOTICES, Card, View, present
 
 COLUMNS = 3
-
-Slots = dict[str, DeltaGenerator]
 
 
 @st.cache_data(ttl=2.0, show_spinner=False, max_entries=64)
@@ -35,19 +27,10 @@ def main() -> None:
     """Lay the page out for the chosen source, scope and moment."""
     st.html(parts.STYLE)
     sidebar = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
-    try:
-        settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
-        source = choose_source(settings, sidebar)
-        if source is None:
-            notice(
-                "no-source",
-                remedy="Name one under `sources` in the settings file, or type a URL where that is offered.",
-            )
-            return
-        at = choose_moment(source, sidebar)
-    except LlmvitalsError as error:
-        notice("settings", error.thing, error.place, error.remedy)
+    found = picked.opened(sidebar, forget_scope)
+    if found is None:
         return
+    settings, source, at = found
     scope = {key: st.query_params.get(key, "") for key in ("instance", "model")}
     connecting = st.empty()
     if not st.session_state.get("kept"):
@@ -60,27 +43,6 @@ def main() -> None:
     st.fragment(panel, run_every=every)(source, scope, at, settings)
 
 
-def choose_source(settings: Settings, sidebar: Slots) -> Source | None:
-    """A source by its name; a URL by hand only where nobody but this machine reaches the page."""
-    names = [source.name for source in settings.sources]
-    wanted = st.query_params.get("source", "")
-    free = choices.is_loopback(st.get_option("server.address"))
-    if wanted and wanted not in names:
-        notice("unknown-source", f"There is no source '{wanted}' in the settings.")
-    name = ""
-    if names:
-        index = names.index(wanted) if wanted in names else 0
-        name = sidebar["source"].selectbox("Source", names, index=index, on_change=forget_scope)
-        st.query_params["source"] = name
-    if free:
-        with sidebar["url"].expander("Another URL", expanded=not names):
-            kind = st.selectbox("Kind", ("exporter", "prometheus"))
-            url = st.text_input("URL", placeholder="http://127.0.0.1:9464", on_change=forget_scope)
-        if url:
-            return choices.entered(url, kind)
-    return choices.named(settings, name)
-
-
 def forget_scope() -> None:
     """Another source has other targets."""
     for key in ("instance", "model", "at"):
@@ -88,20 +50,7 @@ def forget_scope() -> None:
     st.session_state.pop("kept", None)
 
 
-def choose_moment(source: Source, sidebar: Slots) -> float | None:
-    """Now, or any moment that a PromQL endpoint still knows."""
-    if source.kind != "prometheus":
-        return None
-    text = sidebar["time"].text_input("Time (UTC)", value=st.query_params.get("at", ""), placeholder="now")
-    at = choices.moment(text)
-    if at is None:
-        st.query_params.pop("at", None)
-    else:
-        st.query_params["at"] = text
-    return at
-
-
-def choose_scope(answer: Answer | Failure, scope: dict[str, str], sidebar: Slots) -> dict[str, str]:
+def choose_scope(answer: Answer | Failure, scope: dict[str, str], sidebar: picked.Slots) -> dict[str, str]:
     """One of the targets that the source knows, with its verdict beside the name."""
     labels = answer.choices(scope)
     keys = list(labels)
@@ -170,7 +119,7 @@ def show_runbook(card: Card) -> None:
         if text:
             st.markdown(text)
         else:
-            notice("no-runbook", f"'{card.cause}' has no page in this installation.")
+            picked.notice("no-runbook", f"'{card.cause}' has no page in this installation.")
 
 
 def show_contributing(view: View) -> None:
@@ -194,11 +143,6 @@ def show_steps(view: View) -> None:
             with st.expander(f"Measured in step {stage.number}"):
                 for check in stage.checks:
                     st.html(parts.rows(check.title, check.rows) if check.rows else parts.unmeasured(check))
-
-
-def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:
-    """A state of the page in one line."""
-    st.html(parts.line(NOTICES[name], thing, place, remedy))
 
 
 main()

@@ -203,14 +203,75 @@ LINES = {
 
 
 def history(now=None):
-    """Lines of a minute, one point each five seconds."""
+    """Lines of a minute, one point each five seconds; those of the picture among them."""
     end = time.time() if now is None else now
     return {
         "signals": {
             name: {"times": [end - 5.0 * (len(v) - 1 - i) for i in range(len(v))], "values": v, "bound": bound}
-            for name, (v, bound) in LINES.items()
+            for name, (v, bound) in (LINES | {name: (v, None) for name, v in WAY.items()}).items()
         }
     }
+
+
+def replica(instance, kv, activity, of="gpu_sm_active_mean_ratio", **more):
+    """One replica of the picture, as /replicas tells of it."""
+    known = {"waiting": 0.0, "running": 8.0, "gpus": ["0"], "joins": ["pod-labels"], "verdict": "healthy"}
+    return (
+        {"instance": instance, "model": "llama-3-8b", "kv": kv, "activity": activity, "activity_of": of} | known | more
+    )
+
+
+REPLICAS = [
+    replica(
+        "vllm-0",
+        0.985,
+        0.31,
+        waiting=12.0,
+        verdict="cause",
+        leading="kv-cache-saturation",
+        binds="kv",
+        binds_why="the next request does not fit into the pool",
+        kv_note="estimate",
+        tensor=0.22,
+        dram=0.41,
+    ),
+    replica("vllm-1", 0.972, 0.88, waiting=1.0, binds="nothing", gpus=["1", "2"]),
+    replica("vllm-2", 0.40, 0.93, waiting=4.0, binds="compute", joins=["process-ids"]),
+    replica("vllm-3", 0.12, 0.05, running=0.0, verdict="no-traffic"),
+    replica("vllm-4", 0.66, 0.78, of="gpu_busy_mean_ratio"),
+    replica(
+        "sglang-0",
+        0.7,
+        None,
+        of="",
+        gpus=[],
+        joins=[],
+        activity_why="unsupported: no GPU page is joined: GPU 3 is not on the GPU page",
+    ),
+    replica(
+        "vllm-9",
+        None,
+        0.0,
+        gpus=["5"],
+        kv_why="refused the connection",
+        verdict="undetermined",
+        waiting=None,
+        running=None,
+    ),
+]
+"""One in each quadrant, one of which only utilisation is known, and two without a place."""
+
+
+def replicas(now=None):
+    """The replicas of a made fleet."""
+    end = time.time() if now is None else now
+    return {"end": end, "seconds": 60.0, "limits": {"kv": 0.95, "activity": 0.6}, "replicas": REPLICAS}
+
+
+WAY = {
+    "kv_usage_high_ratio": [0.3, 0.4, 0.52, 0.6, 0.71, 0.8, 0.9, 0.955, 0.97, 0.98, 0.982, 0.985],
+    "gpu_sm_active_mean_ratio": [0.5, 0.62, 0.7, 0.74, None, 0.7, 0.62, 0.5, 0.42, 0.36, 0.33, 0.31],
+}
 
 
 class FakeExporter:
@@ -247,6 +308,8 @@ class FakeExporter:
             return found if isinstance(found, tuple) else (200, json.dumps(found).encode())
         if path == "/triage":
             return 200, json.dumps(document(self.verdict)).encode()
+        if path == "/replicas":
+            return 200, json.dumps(replicas()).encode()
         if path == "/history":
             return 200, json.dumps(history()).encode()
         return 404, b"{}"

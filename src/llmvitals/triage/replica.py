@@ -134,10 +134,15 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def quadrant(replica: Replica, limits: Limits) -> Quadrant | None:
-    """Where a replica stands; None for one without a place."""
+    """Where a replica stands; None where that is not known.
+
+    Utilisation is never less than compute, so that where it is low compute is low too; where it is high it says nothing.
+    """
     if replica.kv is None or replica.activity is None:
         return None
     full, busy = replica.kv >= limits.kv, replica.activity >= limits.activity
+    if busy and replica.activity_of != COMPUTE:
+        return None
     return next(q for q in QUADRANTS if (q.full, q.busy) == (full, busy))
 
 

@@ -88,6 +88,7 @@ NOTICES: Mapping[str, Badge] = {
     "unreachable-stale": Badge("Source unreachable, last verdict shown", "alert", Tone.WARN),
     "old": Badge("Stale, the source has made no new verdict", "alert", Tone.WARN),
     "nothing-blind": Badge("Nothing", "dash", Tone.QUIET),
+    "no-replicas": Badge("No engine is watched", "dash", Tone.QUIET),
     "no-runbook": Badge("No runbook", "dash", Tone.QUIET),
 }
 """States of a page that are not a verdict. None is GOOD."""

@@ -1,0 +1,78 @@
+"""What a person or a link chose, for every page: the settings, a source, a moment. What is wrong is said in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+import parts
+from llmvitals import settings as settings_file
+from llmvitals.app import choices
+from llmvitals.errors import LlmvitalsError
+from llmvitals.settings import Settings, Source
+from llmvitals.triage.view import NOTICES
+
+Slots = dict[str, DeltaGenerator]
+
+
+def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source, float | None] | None:
+    """The settings, the chosen source and the chosen moment; None where the page said why there are none.
+
+    ``forget``: what another source makes void.
+    """
+    try:
+        settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
+        source = _source(settings, sidebar, forget)
+        if source is None:
+            notice(
+                "no-source",
+                remedy="Name one under `sources` in the settings file, or type a URL where that is offered.",
+            )
+            return None
+        return settings, source, _moment(source, sidebar)
+    except LlmvitalsError as error:
+        notice("settings", error.thing, error.place, error.remedy)
+        return None
+
+
+def _source(settings: Settings, sidebar: Slots, forget: Callable[[], None]) -> Source | None:
+    """A source by its name; a URL by hand only where nobody but this machine reaches the page."""
+    names = [source.name for source in settings.sources]
+    wanted = st.query_params.get("source", "")
+    free = choices.is_loopback(st.get_option("server.address"))
+    if wanted and wanted not in names:
+        notice("unknown-source", f"There is no source '{wanted}' in the settings.")
+    name = ""
+    if names:
+        index = names.index(wanted) if wanted in names else 0
+        name = sidebar["source"].selectbox("Source", names, index=index, on_change=forget)
+        st.query_params["source"] = name
+    if free:
+        with sidebar["url"].expander("Another URL", expanded=not names):
+            kind = st.selectbox("Kind", ("exporter", "prometheus"))
+            url = st.text_input("URL", placeholder="http://127.0.0.1:9464", on_change=forget)
+        if url:
+            return choices.entered(url, kind)
+    return choices.named(settings, name)
+
+
+def _moment(source: Source, sidebar: Slots) -> float | None:
+    """Now, or any moment that a PromQL endpoint still knows."""
+    if source.kind != "prometheus":
+        return None
+    text = sidebar["time"].text_input("Time (UTC)", value=st.query_params.get("at", ""), placeholder="now")
+    at = choices.moment(text)
+    if at is None:
+        st.query_params.pop("at", None)
+    else:
+        st.query_params["at"] = text
+    return at
+
+
+def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:
+    """A state of the page in one line."""
+    st.html(parts.line(NOTICES[name], thing, place, remedy))

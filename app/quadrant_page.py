@@ -1,0 +1,110 @@
+"""Every replica as a point: how full its KV pool gets, against what its GPUs do meanwhile."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+import parts
+import picked
+import quadrant_parts
+from llmvitals.app.ask import Failure
+from llmvitals.app.fleet import ask_fleet, ask_trail
+from llmvitals.app.quadrant import Picture, name_of, picture
+from llmvitals.settings import Settings, Source
+from llmvitals.triage.replica import Fleet
+from llmvitals.triage.units import with_unit
+from llmvitals.triage.view import NOTICES, clock
+
+TITLE = "KV usage against compute"
+ABOUT = (
+    "Where a replica stands says which resource to look at first. The lines are the limits that the checks decide by. "
+    "A full pool is healthy while nobody waits."
+)
+Scope = tuple[str, str]
+
+
+@st.cache_data(ttl=2.0, show_spinner=False, max_entries=64)
+def poll(source: Source, at: float | None, settings: Settings) -> Fleet | Failure:
+    """One answer serves everybody who looks at the same thing within two seconds."""
+    return ask_fleet(source, at, settings)
+
+
+def main() -> None:
+    """Lay the page out for the chosen source and moment."""
+    st.html(parts.STYLE + quadrant_parts.STYLE)
+    sidebar = {name: st.sidebar.container() for name in ("source", "time", "url")}
+    found = picked.opened(sidebar, forget)
+    if found is None:
+        return
+    settings, source, at = found
+    every = None if at is not None else settings.exporter.interval_seconds
+    st.fragment(panel, run_every=every)(source, at, settings)
+
+
+def forget() -> None:
+    """Another source has other replicas."""
+    for key in ("instance", "model", "at"):
+        st.query_params.pop(key, None)
+
+
+def panel(source: Source, at: float | None, settings: Settings) -> None:
+    """What is refreshed. The last good answer stays while the source does not answer, and is said to be old."""
+    note = st.empty()
+    fleet = poll(source, at, settings)
+    kept: dict[object, Fleet] = st.session_state.setdefault("kept_fleets", {})
+    if isinstance(fleet, Failure):
+        known = kept.get((source.url, at))
+        word = "unreachable-stale" if known else "unreachable"
+        note.html(parts.line(NOTICES[word], fleet.thing, fleet.place, fleet.remedy))
+        if known is None:
+            return
+        fleet = known
+    kept[source.url, at] = fleet
+    show(fleet, source, at, settings)
+
+
+def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> None:
+    """One answer: the picture, what its quadrants hint at, every replica in words, and those without a place."""
+    chosen = st.query_params.get("instance", ""), st.query_params.get("model", "")
+    one = next((r for r in fleet.replicas if r.placed and (r.instance, r.model) == chosen), None)
+    drawn = picture(fleet, chosen, ask_trail(source, one, at, settings) if one else {})
+    age = "" if at is not None else f", {with_unit(max(1.0, round(time.time() - fleet.end)), 'seconds')} ago"
+    window = f"{with_unit(fleet.seconds, 'seconds')} ending {clock(fleet.end)}{age}"
+    st.html(quadrant_parts.top(TITLE, ABOUT, (f"source {source.name}", window)))
+    if drawn.points:
+        show_points(fleet, drawn, chosen, source)
+    if drawn.missing:
+        st.html(parts.heading("Not in the picture"))
+        st.html(quadrant_parts.missing(drawn.missing, source.name))
+    if not fleet.replicas:
+        picked.notice("no-replicas", remedy="Give the exporter targets, or choose another source.")
+
+
+def show_points(fleet: Fleet, drawn: Picture, chosen: Scope, source: Source) -> None:
+    """The chart, with the choice whose way it shows."""
+    st.html(quadrant_parts.legend())
+    st.altair_chart(quadrant_parts.draw(drawn, st.context.theme.type), width="stretch", key="quadrants")
+    names: dict[Scope, str] = {("", ""): "none"}
+    names |= {(r.instance, r.model): name_of(r) for r in fleet.replicas if r.placed}
+    keys = list(names)
+    way = st.selectbox(
+        "Way of a replica through the last minutes",
+        keys,
+        index=keys.index(chosen) if chosen in names else 0,
+        format_func=names.__getitem__,
+    )
+    if way != (chosen if chosen in names else ("", "")):
+        for key, value in zip(("instance", "model"), way, strict=True):
+            if value:
+                st.query_params[key] = value
+            else:
+                st.query_params.pop(key, None)
+        st.rerun(scope="fragment")
+    st.html(quadrant_parts.quadrants(drawn))
+    st.html(parts.heading("Replica by replica"))
+    st.html(quadrant_parts.lines(drawn.lines, source.name))
+
+
+main()
