@@ -247,7 +247,7 @@ def split_h100(nvml) -> None:
     nvml.slice(
         0, 2, 9, {"name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb", **memory(9984, 0, 9), "gpm.2": 0.0, "gpm.10": 0.0}
     )
-    nvml.processes("0/2", "compute", [(21180, 2296 * MIB), (21198, 7484 * MIB)])
+    nvml.processes("0/0", "compute", [(21180, 2296 * MIB), (21198, 7484 * MIB)])
 
 
 def test_a_split_card_is_shown_by_slice(nvml):
@@ -277,11 +277,29 @@ def test_slices_come_and_go(nvml):
     split_h100(nvml)
     watched = Watched(nvml)
     watched.after(1)
-    nvml.unset("0.slice.2")
+    nvml.unset("0/2.instance")
     nvml.slice(0, 5, 4, {"name": "NVIDIA H100 80GB HBM3 MIG 2g.20gb", **memory(19968, 0, 5)})
     seen = watched.after(15)
     assert seen.has("llm_gpu_memory_used_bytes", f"{uuid(0)}/4")
     assert not seen.has("llm_gpu_memory_used_bytes", f"{uuid(0)}/9")
+
+
+def test_compute_instances_share_the_numbers_of_their_gpu_instance(nvml):
+    nvml.cards({**H200, **SPLIT})
+    for position, name in enumerate(("1c.3g.71gb", "2c.3g.71gb")):
+        nvml.slice(0, position, 2, {"name": f"NVIDIA H200 MIG {name}", **memory(71424, 0, 16925), "gpm.2": 70.0})
+        nvml.processes(f"0/{position}", "compute", [(500 + position, 8e9)])
+    watched = Watched(nvml)
+    for seconds in (1, 15):
+        seen = watched.after(seconds)
+        assert not [call for call, count in nvml.calls().items() if count > 1 and "SampleAlloc" not in call]
+    both = f"{uuid(0)}/2"
+    assert seen.value("llm_gpu_memory_used_bytes", both) == 16925 * MIB
+    assert seen.value("llm_gpu_sm_active_ratio", both) == pytest.approx(0.7)
+    told = [dict(labels) for labels in seen.values("llm_gpu_info", both)]  # what the kubelet calls each of them
+    assert {(facts["uuid"], facts["mig_profile"]) for facts in told} == {(mig_uuid(n), "3g.71gb") for n in (0, 1)}
+    assert {dict(labels)["pid"] for labels in seen.values("llm_gpu_process_memory_bytes", both)} == {"500", "501"}
+    assert watched.reader.slices == {mig_uuid(0): both, mig_uuid(1): both}
 
 
 def test_slices_that_the_driver_does_not_profile_keep_their_memory(nvml):

@@ -1,7 +1,7 @@
 /* A double of libnvidia-ml.so.1: the functions that the reader calls, with NVML's binary layouts and return codes.
  *
  * Its state is a table of names and values that a test fills through double_set and double_text. The names start with the
- * card ("0.power"), or with the card and the GPU instance of a MIG slice ("0/2.memory.used"). What is absent from the table
+ * card ("0.power"), or with the card and the position of a MIG slice ("0/2.memory.used"). What is absent from the table
  * is NOT_SUPPORTED; "name!" holds a return code to give instead. Layouts and codes: NVML API reference.
  * Built with -DOLD it lacks what drivers before R470 lack.
  */
@@ -65,15 +65,15 @@ static double get(const char *name, double otherwise) {
 }
 
 /* -- devices ------------------------------------------------------------------------------------------------------ */
-struct device { int card, instance; char prefix[24]; };
+struct device { int card, position; char prefix[24]; };
 static struct device devices[64][16];
 
-static struct device *device_of(int card, int instance) {
-    struct device *device = &devices[card][instance + 1];
+static struct device *device_of(int card, int position) {  /* position -1: the card */
+    struct device *device = &devices[card][position + 1];
     device->card = card;
-    device->instance = instance;
-    if (instance < 0) snprintf(device->prefix, sizeof device->prefix, "%d", card);
-    else snprintf(device->prefix, sizeof device->prefix, "%d/%d", card, instance);
+    device->position = position;
+    if (position < 0) snprintf(device->prefix, sizeof device->prefix, "%d", card);
+    else snprintf(device->prefix, sizeof device->prefix, "%d/%d", card, position);
     return device;
 }
 
@@ -320,8 +320,7 @@ static int processes(const char *function, struct device *d, const char *kind, u
         out[i].pid = (unsigned)value;
         snprintf(name, sizeof name, "%s.%u.used", kind, i);
         out[i].used = value_of(d, name, &value) ? ~0ull : (unsigned long long)value;
-        out[i].instance = d->instance < 0 ? ~0u : (unsigned)d->instance;
-        out[i].compute = ~0u;
+        out[i].instance = out[i].compute = ~0u;
     }
     return OK;
 }
@@ -401,24 +400,20 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *d, unsigned *count, 
     return processes("nvmlDeviceGetGraphicsRunningProcesses", d, "graphics", count, out);
 }
 
-/* MIG: "0.slices" positions, of which "0.slice.N" holds the GPU instance where there is one */
+/* MIG: "0.slices" positions, of which "0/N.instance" holds the GPU instance where there is one */
 int nvmlDeviceGetMaxMigDeviceCount(struct device *d, unsigned *out) {
     return number("nvmlDeviceGetMaxMigDeviceCount", d, 0, "slices", out);
 }
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *d, unsigned index, struct device **out) {
-    char name[32];
     double instance;
     ENTER("nvmlDeviceGetMigDeviceHandleByIndex", d, index);
-    snprintf(name, sizeof name, "slice.%u", index);
-    if (value_of(d, name, &instance)) return NOT_FOUND;
-    *out = device_of(d->card, (int)instance);
+    struct device *slice = device_of(d->card, (int)index);
+    if (value_of(slice, "instance", &instance)) return NOT_FOUND;
+    *out = slice;
     return OK;
 }
 int nvmlDeviceGetGpuInstanceId(struct device *d, unsigned *out) {
-    ENTER("nvmlDeviceGetGpuInstanceId", d, 0);
-    if (d->instance < 0) return INVALID_ARGUMENT;
-    *out = (unsigned)d->instance;
-    return OK;
+    return number("nvmlDeviceGetGpuInstanceId", d, 0, "instance", out);
 }
 
 /* GPM: counters "0.gpm.ID" (units times ms) and the moment "time" (ms); a metric is growth over time passed */
@@ -459,7 +454,12 @@ int nvmlGpmMigSampleGet(struct device *d, unsigned instance, struct sample *samp
     ENTER("nvmlGpmMigSampleGet", d, instance);
     double code;
     if (find("gpm.slices!", &code) && code) return (int)code;
-    return take(device_of(d->card, (int)instance), sample);
+    for (int position = 0; position < 15; position++) {
+        double found;
+        if (!value_of(device_of(d->card, position), "instance", &found) && found == instance)
+            return take(device_of(d->card, position), sample);
+    }
+    return NOT_FOUND;
 }
 int nvmlGpmMetricsGet(metrics_t *ask) {
     if (ask->version != 1) return 25;

@@ -51,7 +51,7 @@ class Double:
         self.library.double_unset(name.encode())
 
     def put(self, index: int | str, keys: Keys) -> None:
-        """Values of one card, or of ``card/instance``; profiling ones (``gpm.N``) are what the metric shall be."""
+        """Values of one card, or of ``card/position``; profiling ones (``gpm.N``) are what the metric shall be."""
         for key, value in keys.items():
             name = f"{index}.{key}"
             if isinstance(value, str):
@@ -71,8 +71,8 @@ class Double:
                 self.put(index, {f"topology.{other}": 50})
 
     def slice(self, card: int, position: int, instance: int, keys: Keys) -> None:
-        self.put(card, {f"slice.{position}": instance})
-        self.put(f"{card}/{instance}", {"uuid": mig_uuid(position), **keys})
+        """A MIG slice at a position of its card, in a GPU instance."""
+        self.put(f"{card}/{position}", {"uuid": mig_uuid(position), "instance": instance, **keys})
 
     def processes(self, index: int | str, kind: str, found: list[tuple[int, float | None]]) -> None:
         self.put(index, {kind: len(found)})

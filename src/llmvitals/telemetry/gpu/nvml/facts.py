@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -155,7 +156,8 @@ def _slice(asking: Asking, card: Card, handle: Any, uuid: str) -> Device | None:
     if isinstance(instance, Refused):
         return None
     name = asking("nvmlDeviceGetName", handle)
-    profile = "" if isinstance(name, Refused) else name.partition("MIG ")[2]
+    # "... MIG 1c.3g.71gb" is a compute instance of a GPU instance: the label is of the latter
+    profile = "" if isinstance(name, Refused) else re.sub(r"^\d+c\.", "", name.partition("MIG ")[2])
     return Device(
         handle, f"{card.uuid}/{instance}", card.index, instance, uuid=uuid, product=card.product, mig_profile=profile
     )
