@@ -88,8 +88,18 @@ def test_a_script_that_becomes_an_engine_is_seen_within_two_minutes(tree, reader
     tree.process(9, "bash", command=("entrypoint.sh",))
     reader.processes(frozenset())
     (tree.root / "9/cmdline").write_bytes(b"vllm\0serve\0")
+    tree.times(9, "vllm")
     clocks.now += 120
-    assert reader.processes(frozenset()).table[9].command == ("vllm", "serve")
+    told = reader.processes(frozenset()).table[9]
+    assert (told.name, told.command) == ("vllm", ("vllm", "serve"))
+
+
+def test_a_listener_is_read_again_each_time(tree, reader):
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
+    tree.process(9, "python3", command=("a",), fds=["socket:[5000]"])
+    reader.processes(frozenset({8000}))
+    (tree.root / "9/cmdline").write_bytes(b"b\0")
+    assert reader.processes(frozenset({8000})).table[9].command == ("b",)
 
 
 def test_a_young_process_is_read_again_each_time(tree, reader, clocks):
@@ -148,10 +158,21 @@ def test_a_worker_that_joins_is_found_within_a_minute_and_no_descriptors_are_rea
     tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
     tree.process(9, "python3", fds=["socket:[5000]"])
     reader.processes(frozenset({8000}))
-    tree.process(10, "python3", fds=["socket:[5000]"])
+    tree.process(10, "python3", parent=9, fds=["/dev/null"])
+    tree.process(11, "python3", parent=10, fds=["socket:[5000]"])
     clocks.now += 30
     assert [one.pid for one in reader.processes(frozenset({8000})).listeners] == [9]
     clocks.now += 30
+    assert [one.pid for one in reader.processes(frozenset({8000})).listeners] == [9, 11]
+
+
+def test_a_server_that_shares_the_port_by_a_socket_of_its_own_is_found_too(tree, reader, clocks):
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
+    tree.process(9, "python3", parent=50, fds=["socket:[5000]"])
+    reader.processes(frozenset({8000}))
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000), ("listen", "0.0.0.0", 8000)])
+    tree.process(10, "python3", parent=60, fds=["socket:[5001]"])
+    clocks.now += 60
     assert [one.pid for one in reader.processes(frozenset({8000})).listeners] == [9, 10]
 
 
@@ -161,7 +182,7 @@ def test_the_exporter_itself_listens_for_nobody(tree, reader):
     assert reader.processes(frozenset({8000})).listeners == ()
 
 
-def test_behind_the_proxy_of_docker_the_engine_is_found(tree, reader):
+def test_behind_the_proxy_of_docker_the_engine_is_found(tree, reader, clocks):
     inner = "net:[4026533001]"
     other = "net:[4026533002]"
     fib = "     |-- {}\n        /32 host LOCAL\n"
@@ -175,6 +196,10 @@ def test_behind_the_proxy_of_docker_the_engine_is_found(tree, reader):
     told = reader.processes(frozenset({8001}))
     assert told.listeners == (Listener(8001, 9, near=True),)  # that is where its address leads
     assert told.why == ""
+    clocks.now += 60
+    assert reader.processes(frozenset({8001})).listeners == told.listeners
+    tree.process(9, "python3", net=inner, start=9999, fds=["socket:[7000]"])  # it starts anew behind the same proxy
+    assert reader.processes(frozenset({8001})).listeners == told.listeners
 
 
 def test_a_proxy_whose_engine_is_not_up_yet_is_no_engine(tree, reader):

@@ -8,6 +8,8 @@ from llmvitals.gaps import GapKind
 from llmvitals.series import Series, series
 
 CHUNK = 65536
+LINE = 4096
+"""More than a line of stat takes: 52 numbers and a name."""
 
 AS_ROOT = "run the exporter as root or with CAP_SYS_PTRACE"
 HOST_PROCESSES = "give it hostPID: true, or mount the host's /proc and set node.procfs"
@@ -18,7 +20,7 @@ def glance(path: str) -> bytes:
     """The content of a file that comes whole in one read, as ``stat`` and ``statm`` do. Raises :class:`OSError`."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(handle, CHUNK)
+        return os.read(handle, LINE)
     finally:
         os.close(handle)
 

@@ -1,7 +1,7 @@
 """Who listens on a port: the socket in its namespace's table, and the process whose descriptors hold it.
 
-Going through the descriptors of every process is the dear part. It is done when a port has a socket but no known holder that
-still holds it, and once a minute for others that joined it (workers forked later).
+Going through the descriptors of every process is the dear part. It is done for a socket that nobody is known to hold. Once a
+minute those who may have joined a known holder are looked at: workers that were forked later, and whoever is in its container.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from llmvitals.telemetry.host.files import AS_ROOT, link, names, text_of
 from llmvitals.telemetry.host.forwards import behind, local_addresses
+from llmvitals.telemetry.host.kin import relatives
 from llmvitals.telemetry.host.sockets import Listening, listening
 from llmvitals.telemetry.host.spaces import Spaces
 from llmvitals.telemetry.identity.model import Process
@@ -62,6 +63,7 @@ class Holders:
         self._clock = clock
         self._space_of: dict[int, tuple[float, str]] = {}
         self._held: dict[int, tuple[Holder, ...]] = {}
+        self._forwarders: dict[int, tuple[Holder, ...]] = {}
         self._looked: dict[int, float] = {}
         self._unheld: dict[int, str] = {}
         self.hidden = 0
@@ -70,6 +72,7 @@ class Holders:
         """The holders of these ports, those that are reached in the reader's own namespace first."""
         now = self._clock()
         self._held = {port: self._still(self._held.get(port, ()), table) for port in ports}
+        self._forwarders = {port: self._still(self._forwarders.get(port, ()), table) for port in ports}
         self._unheld = {port: why for port, why in self._unheld.items() if port in ports}
         due = frozenset(
             port
@@ -113,14 +116,18 @@ class Holders:
             for socket in sockets:
                 if socket.port in due:
                     wishes.setdefault(f"socket:[{socket.inode}]", []).append(_Wish.direct(socket, space))
-        found = self._take(wishes, places, table) if wishes else ()
+        known = {h.target: h.process for port in due for h in (*self._held[port], *self._forwarders.get(port, ()))}
+        fresh = {target: some for target, some in wishes.items() if target not in known}
+        joined = relatives(known.values(), table) if known else ()
+        found = (*self._holding(joined, wishes, table), *(self._take(fresh, places, table) if fresh else ()))
         direct = tuple(h for h in found if behind(h.process) is None)
         inner = self._inner([h for h in found if behind(h.process) is not None], opened, places)
         through = self._take(inner, places, table) if inner else ()
         for port in due:
             self._held[port] = tuple(h for h in (*direct, *through) if h.port == port)
             self._unheld.pop(port, None)
-            forwarder = next((h for h in found if h.port == port), None)
+            self._forwarders[port] = tuple(h for h in found if h.port == port and behind(h.process) is not None)
+            forwarder = next(iter(self._forwarders[port]), None)
             if any(w.port == port for some in wishes.values() for w in some):
                 self._looked[port] = now
                 if not self._held[port]:

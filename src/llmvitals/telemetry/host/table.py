@@ -26,7 +26,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class Entry:
     """What is known of one process. ``mark`` changes when its number goes to another one; ``start``: ticks since boot.
 
-    ``process`` is None for what can be no engine: kernel threads, the dead, and what cannot be read.
+    ``process`` is None for what can be no engine: kernel threads and the dead. ``again``: when to look again, and ``whole``
+    whether all of it; else its name tells whether it became another program.
     """
 
     mark: tuple[int, int]
@@ -34,6 +35,7 @@ class Entry:
     again: float
     process: Process | None
     kernel: bool = False
+    whole: bool = False
 
 
 class Table:
@@ -104,28 +106,28 @@ class Table:
             return None
         if told.kernel or not told.alive:
             return Entry(mark, told.start, now, None, told.kernel)
-        return self._entry(pid, told, mark, known, now)
-
-    def _entry(self, pid: int, told: proc.Stat, mark: tuple[int, int], known: Entry | None, now: float) -> Entry:
-        same = known is not None and known.start == told.start
-        before = known.process if known is not None and same else None
+        before = known.process if known is not None and known.start == told.start else None
+        again = now + AGAIN_SECONDS * (0.5 + pid % SPREAD / SPREAD)
+        same = before is not None and (before.name, before.parent) == (told.name, told.parent)
+        if known is not None and same and not known.whole:
+            return replace(known, mark=mark, again=again)
         started = before.started if before is not None else (self._boot or 0.0) + told.start / _TICKS
+        young = now - started < YOUNG_SECONDS
+        process = self._process(pid, told, started)
+        return Entry(mark, told.start, now if young else again, before if before == process else process, whole=young)
+
+    def _process(self, pid: int, told: proc.Stat, started: float) -> Process:
         try:
             command = proc.command(read(f"{self.root}/{pid}/cmdline"))
         except OSError:
             command = ()
         container, pod = owners(text_of(f"{self.root}/{pid}/cgroup"))
-        process = Process(pid, told.parent, started, told.name, command, container, pod)
-        if process == before:
-            process = before
-        young = now - started < YOUNG_SECONDS
-        again = now if young else now + AGAIN_SECONDS * (0.5 + pid % SPREAD / SPREAD)
-        return Entry(mark, told.start, again, process)
+        return Process(pid, told.parent, started, told.name, command, container, pod)
 
     def refresh(self, pids: frozenset[int]) -> None:
         """Read these anew at the next scan: what an engine's process is matters more than the effort."""
         for pid in pids & self._entries.keys():
-            self._entries[pid] = replace(self._entries[pid], again=0.0)
+            self._entries[pid] = replace(self._entries[pid], again=0.0, whole=True)
 
     def _no_table(self, thing: str) -> LlmvitalsError:
         return LlmvitalsError(thing, place=self.root, remedy=f"Run on Linux; in a container, {HOST_PROCESSES}.")
