@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract generate check-generated schemas score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu lint format types contract generate check-generated schemas score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -23,6 +23,9 @@ endif
 
 test: ## build the wheel and run every test on it: ARGS='-k name' narrows it down
 	@scripts/test.sh $(ARGS)
+
+test-gpu: env-test ## the reader of the NVIDIA driver and a short load on a real GPU: PAGES=folder keeps the pages
+	PYTHONPATH=src:tests LLMVITALS_GPU=1 LLMVITALS_GPU_PAGES='$(call given,PAGES)' $(TEST)/pytest tests/gpu $(ARGS)
 
 lint: env-test ## ruff: rules and format
 	$(TEST)/ruff check .

@@ -6,12 +6,12 @@ is not supported by it; what the reader then says has to be what the column said
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
 
 import pytest
 
+from support.nvml.columns import COLUMNS, number, table
 from support.nvml.double import ECC, HOPPER, MIB, Keys, mig_uuid, nvlinks, uuid
 from support.nvml.reading import Seen, Watched
 
@@ -19,22 +19,6 @@ pytestmark = pytest.mark.cc
 
 CARDS = ("h100-80gb-hbm3", "h200", "h100-mig", "h200-mig", "l40s", "geforce-rtx-4080-super")
 
-# column of --query-gpu | key of the double | NVML's unit for one of the column's | family | base units for one of them
-COLUMNS: tuple[tuple[str, str, float, str, float], ...] = (
-    ("utilization.gpu", "busy", 1, "llm_gpu_busy_ratio", 0.01),
-    ("memory.total", "memory.total", MIB, "llm_gpu_memory_total_bytes", MIB),
-    ("memory.used", "memory.used", MIB, "llm_gpu_memory_used_bytes", MIB),
-    ("memory.reserved", "memory.reserved", MIB, "llm_gpu_memory_reserved_bytes", MIB),
-    ("power.draw", "power", 1000, "llm_gpu_power_watts", 1),
-    ("enforced.power.limit", "power.limit", 1000, "llm_gpu_power_limit_watts", 1),
-    ("temperature.gpu", "temperature", 1, "llm_gpu_temperature_celsius", 1),
-    ("temperature.memory", "field.82", 1, "llm_gpu_memory_temperature_celsius", 1),
-    ("clocks.current.sm", "clock.sm", 1, "llm_gpu_sm_clock_hertz", 1e6),
-    ("clocks.max.sm", "clock.sm.max", 1, "llm_gpu_sm_clock_max_hertz", 1e6),
-    ("clocks.current.memory", "clock.memory", 1, "llm_gpu_memory_clock_hertz", 1e6),
-    ("ecc.errors.corrected.volatile.total", "field.3", 1, "llm_gpu_ecc_corrected_total", 1),
-    ("ecc.errors.uncorrected.volatile.total", "field.4", 1, "llm_gpu_ecc_uncorrected_total", 1),
-)
 COUNTERS = (
     ("sw_power_cap", "field.74", "power"),
     ("sw_thermal_slowdown", "field.75", "thermal"),
@@ -44,15 +28,7 @@ COUNTERS = (
 
 def printed(shared: Path, card: str, state: str) -> dict[str, str]:
     """Column without its unit, to what was printed."""
-    with (shared / f"reference/pages/nvidia-smi/{card}__query-gpu-{state}.csv").open() as file:
-        names, values = list(csv.reader(file, skipinitialspace=True))[:2]
-    return {re.sub(r" \[.*\]$", "", name): value for name, value in zip(names, values, strict=True)}
-
-
-def number(text: str) -> float | None:
-    """The number in front of a unit; None for N/A."""
-    found = re.match(r"-?[\d.]+", text)
-    return float(found.group()) if found else None
+    return table((shared / f"reference/pages/nvidia-smi/{card}__query-gpu-{state}.csv").read_text())[0]
 
 
 def raw(columns: dict[str, str]) -> Keys:

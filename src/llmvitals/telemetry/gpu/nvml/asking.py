@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmvitals.gaps import GapKind
-from llmvitals.telemetry.gpu.nvml.codes import OVER, REASONS, Code
+from llmvitals.telemetry.gpu.nvml.codes import OVER, REASONS, Code, Field
 from llmvitals.telemetry.gpu.nvml.library import Handle, Library
 
 
@@ -79,16 +79,22 @@ _PARTS: Mapping[int, str] = {
 }
 """``nvmlValueType_t`` to the member of the union that holds the value."""
 _WIDE = frozenset({0, 2, 3, 4})
-COUNTERS_OF_BYTES = frozenset({138, 139, 197, 198, 202, 204})
+COUNTERS_OF_BYTES = frozenset(
+    {
+        *(Field.NVLINK_THROUGHPUT_DATA_TX, Field.NVLINK_THROUGHPUT_DATA_RX),
+        *(Field.NVLINK_COUNT_XMIT_BYTES, Field.NVLINK_COUNT_RCV_BYTES),
+        *(Field.PCIE_COUNT_TX_BYTES, Field.PCIE_COUNT_RX_BYTES),
+    }
+)
 """Fields whose value must be 64 bits wide: 2^32 of their units pass between two reads."""
 
 
 def _value(field: int, item: Any) -> float | Refused:  # noqa: ANN401  # a ctypes structure, or what stands in for it
     if item.nvmlReturn != 0:
-        return Refused(item.nvmlReturn, f"field {field}")
+        return Refused(item.nvmlReturn, Field(field).name)
     part = _PARTS.get(item.valueType)
     if part is None:
-        return Refused(Code.UNUSABLE, f"field {field}")
+        return Refused(Code.UNUSABLE, Field(field).name)
     if field in COUNTERS_OF_BYTES and item.valueType not in _WIDE:
-        return Refused(Code.SHORT_COUNTER, f"field {field}")
+        return Refused(Code.SHORT_COUNTER, Field(field).name)
     return float(getattr(item.value, part))

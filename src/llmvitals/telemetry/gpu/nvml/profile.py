@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmvitals.telemetry.gpu.nvml.asking import Asking, Refused
-from llmvitals.telemetry.gpu.nvml.codes import GPM_SECONDS, GPM_VERSION, Code
+from llmvitals.telemetry.gpu.nvml.codes import GPM_SECONDS, GPM_VERSION, Code, Metric
 from llmvitals.telemetry.gpu.nvml.device import Card, Device, Profile
 
 Values = Mapping[tuple[int, int], float | Refused]
@@ -57,5 +57,5 @@ def _between(asking: Asking, profile: Profile, ids: list[int]) -> Values | Refus
     found: dict[tuple[int, int], float | Refused] = {}
     for position, id in enumerate(ids):
         item = ask.metrics[position]
-        found[id, 0] = item.value if item.nvmlReturn == 0 else Refused(item.nvmlReturn, f"metric {id}")
+        found[id, 0] = item.value if item.nvmlReturn == 0 else Refused(item.nvmlReturn, Metric(id).name)
     return found
