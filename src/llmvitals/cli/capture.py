@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -12,12 +14,14 @@ from llmvitals.cli.screen import err, progress
 from llmvitals.cli.targets import live_targets, reachable, watched
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Target
-from llmvitals.sources.assemble import companions
+from llmvitals.sources.assemble import CANONICAL_KIND, companions
 from llmvitals.sources.capture import Recorded
 from llmvitals.sources.live import names_of, pages
+from llmvitals.sources.node import Machine
 from llmvitals.sources.place import name_of
 from llmvitals.sources.probe import probe
 from llmvitals.sources.record import Recorder
+from llmvitals.sources.sightings import sighted, sightings
 from llmvitals.telemetry.ingest import Fetcher, RawPage
 
 
@@ -48,16 +52,35 @@ def command(
         Recorded(name_of(target), (), target.kind, engine, target.gpus, target.role, target.gateway)
         for target, engine in both
     ]
+    machine = Machine(settings.node)
+    here = sighted(machine, wanted, timeout)
+    recorded += [Recorded(_beside(target), (), CANONICAL_KIND, name_of(target)) for target in here]
     recorder = Recorder(output, recorded, watched(wanted, settings))
     limits = limits_of(settings)
     reachable(probe(wanted, timeout_s=timeout, limits=limits))
     total = (int(seconds / interval + 1e-9) + 1) * len(both)
+    lock = threading.Lock()  # the machine is looked at from a thread of its own
     with recorder:
         try:
-            with progress(f"recording to {output}", total) as advance:
+            with ExitStack() as stack:
+                advance = stack.enter_context(progress(f"recording to {output}", total))
+
+                def note(name: str, page: RawPage) -> None:
+                    with lock:
+                        recorder.add(name, page)
+
+                if here:
+                    look = sightings(
+                        machine,
+                        here,
+                        interval=interval,
+                        timeout_s=timeout,
+                        on_sight=lambda target, page: note(_beside(target), page),
+                    )
+                    stack.enter_context(look)
 
                 def keep(target: Target, page: RawPage) -> None:
-                    recorder.add(name_of(target), page)
+                    note(name_of(target), page)
                     advance(f"{name_of(target)}: {page.error or page.status}")
 
                 pages(
@@ -73,3 +96,7 @@ def command(
                 raise
             err().print("Stopped early; what was recorded is kept.")
     click.echo(f"{recorder.pages} pages in {output}. Read them with: llmvitals triage {output}")
+
+
+def _beside(target: Target) -> str:
+    return f"{name_of(target)}/machine"

@@ -25,6 +25,7 @@ from llmvitals.sources.assemble import companions, is_gpu_only, joined
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.sources.exporter import read_triage, triage_url
 from llmvitals.sources.live import observe
+from llmvitals.sources.node import Machine
 from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import name_of, without_secrets
 from llmvitals.sources.probe import probe
@@ -194,6 +195,7 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
             on_page=shown,
             limits=limits,
             services=watched(engines, settings),
+            machine=Machine(settings.node),
         )
     return verdicts + _judged(observed, settings)
 

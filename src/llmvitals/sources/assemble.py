@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmvitals.schema import Origin, origin_of
-from llmvitals.series import Snapshot
+from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Service, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.place import name_of
@@ -148,13 +148,25 @@ def _snapshots(feed: Feed, beside: Sequence[_Beside], limits: Limits | None) -> 
 
 
 def _with(engine: Snapshot, canonical: Snapshot, instance: str) -> Snapshot:
-    """The engine's snapshot with what a canonical page shows beside it; how that page was reached is not the engine's."""
-    own = {
+    """The engine's snapshot with what a canonical page shows beside it; how that page was reached is not the engine's.
+
+    Where that page says which GPUs are the engine's, what a GPU exporter shows of others is not, and of the same ones it says
+    each family once.
+    """
+    own = {key: value for key, value in canonical.samples.items() if _is_beside_it(key, instance)}
+    told = {(key.name, key.label("gpu")) for key in own if key.name.startswith("llm_gpu_")}
+    gpus = {gpu for _, gpu in told}
+    samples = {
         key: value
-        for key, value in canonical.samples.items()
-        if origin_of(key.name) in _BESIDE and key.label("instance") == instance
+        for key, value in engine.samples.items()
+        if not (gpus and key.name.startswith("llm_gpu_") and key.label("gpu"))
+        or (key.label("gpu") in gpus and (key.name, key.label("gpu")) not in told)
     }
-    return Snapshot(engine.t, {**engine.samples, **own}, engine.detail)
+    return Snapshot(engine.t, {**samples, **own}, engine.detail)
+
+
+def _is_beside_it(key: Series, instance: str) -> bool:
+    return origin_of(key.label("family") or key.name) in _BESIDE and key.label("instance") == instance
 
 
 def _read(feed: Feed, limits: Limits | None) -> Iterator[Snapshot]:

@@ -6,14 +6,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Service, Target
 from llmvitals.sources import Observed
-from llmvitals.sources.assemble import Feed, companions, observed
+from llmvitals.sources.assemble import CANONICAL_KIND, Feed, companions, observed
+from llmvitals.sources.node import Machine
 from llmvitals.sources.place import name_of
+from llmvitals.sources.sightings import sighted, sightings
 from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage, page_url
 
 
@@ -71,11 +74,14 @@ def observe(
     fetch: Fetch | None = None,
     clock: Clock | None = None,
     services: Sequence[Service] = (),
+    machine: Machine | None = None,
 ) -> tuple[Observed, ...]:
     """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return what was seen of each and of ``services``.
 
-    The cadence is that of :func:`pages`. Raises :class:`SettingsError` for a URL that is none and for two targets of one
-    name; a target that does not answer is a failed scrape in its snapshots.
+    The cadence is that of :func:`pages`. ``machine`` shows what is beside the engines that run on it.
+
+    Raises :class:`SettingsError` for a URL that is none and for two targets of one name; a target that does not answer is a
+    failed scrape in its snapshots.
     """
     wanted = companions(targets)
     seen: dict[str, list[RawPage]] = {name: [] for name in names_of([target for target, _ in wanted])}
@@ -85,28 +91,44 @@ def observe(
         if on_page is not None:
             on_page(target, page)
 
-    pages(
-        [target for target, _ in wanted],
-        seconds=seconds,
-        interval=interval,
-        timeout_s=timeout_s,
-        on_page=keep,
-        fetch=fetch or Fetcher(limits).fetch,
-        clock=clock,
-    )
+    beside: dict[str, list[RawPage]] = {}
+    with ExitStack() as stack:
+        here = sighted(machine, targets, timeout_s) if machine is not None else ()
+        if machine is not None and here:
+            look = sightings(
+                machine,
+                here,
+                interval=interval,
+                timeout_s=timeout_s,
+                on_sight=lambda target, page: beside.setdefault(name_of(target), []).append(page),
+            )
+            stack.enter_context(look)
+        pages(
+            [target for target, _ in wanted],
+            seconds=seconds,
+            interval=interval,
+            timeout_s=timeout_s,
+            on_page=keep,
+            fetch=fetch or Fetcher(limits).fetch,
+            clock=clock,
+        )
+    machines = [Feed(f"{name}/machine", CANONICAL_KIND, found, name) for name, found in beside.items()]
     return observed(
         [
-            Feed(
-                name_of(target),
-                target.kind,
-                seen[name_of(target)],
-                engine,
-                target.gpus,
-                target.labels,
-                target.role,
-                target.gateway,
-            )
-            for target, engine in wanted
+            *machines,
+            *(
+                Feed(
+                    name_of(target),
+                    target.kind,
+                    seen[name_of(target)],
+                    engine,
+                    target.gpus,
+                    target.labels,
+                    target.role,
+                    target.gateway,
+                )
+                for target, engine in wanted
+            ),
         ],
         limits,
         services,
