@@ -96,6 +96,7 @@ def wanted_of(target: Target) -> Wanted:
         port=parts.port or _SCHEMES[parts.scheme],
         gpus=target.gpus,
         pod=(namespace, pod) if pod else None,
+        container=target.container,
     )
 
 
@@ -168,7 +169,7 @@ class Machine:
         samples = {
             name: reader.samples(one, t, engine=name, restarts=one.pod is None)
             for name, one in found.items()
-            if one.pids
+            if not one.elsewhere  # one that is not found now may have been: its restarts go on counting
         }
         return _Host(processes, found, samples)
 
@@ -208,8 +209,10 @@ def _in_cluster(node: Node) -> str:
 
 
 def _beside_kubelet(node: Node) -> str:
-    path = node.kubernetes.pod_resources
-    return node.kubernetes.enabled if path and Path(path).exists() else "off"
+    """``auto`` asks where there is a socket that may be seen; ``on`` asks in any case, so that what is amiss is said."""
+    own = node.kubernetes
+    absent = not own.pod_resources or (own.enabled == "auto" and not os.path.exists(own.pod_resources))  # noqa: PTH110
+    return "off" if absent else own.enabled  # Path.exists raises where the folder may not be looked into
 
 
 def _readers(node: Node, name: str) -> Readers:

@@ -128,9 +128,10 @@ def _size(
     """GPUs that share each layer, and who says so. From GPUs alone only where they divide evenly among the ranks."""
     if configured > 0:
         return configured, "settings"
-    commands = [processes.table[pid].command for pid in (*found.api, *found.engine) if pid in processes.table]
-    commands += [found.container.command] if found.container is not None else []
-    told = next((size for command in commands if (size := size_told(command)) is not None), None)
+    pids = (pid for pid in (*found.api, *found.engine) if pid in processes.table)
+    sizes = [size_told(processes.table[pid].command) for pid in pids]
+    sizes += [size_told(one.command, dict(one.environ)) for one in (found.container,) if one is not None]
+    told = next((size for size in sizes if size is not None), None)
     if told is not None:
         return told, "arguments"
     ranks = len({key.label("rank") for key in engine.samples if key.name == "llm_requests_running"}) or 1
