@@ -11,10 +11,16 @@ GIB = float(1 << 30)
 
 
 def process(
-    pid: int, parent: int = 1, command: str = "", *, name: str = "", container: str = "", pod: str = ""
+    pid: int,
+    parent: int = 1,
+    command: str | tuple[str, ...] = "",
+    *,
+    name: str = "",
+    container: str = "",
+    pod: str = "",
 ) -> Process:
     """A process; its name is the last part of what it runs unless one is given."""
-    words = tuple(command.split())
+    words = tuple(command.split()) if isinstance(command, str) else command
     told = name or (words[0].rpartition("/")[2] if words else "python3")
     return Process(pid, parent, 1000.0 + pid, told[:15], words, container, pod)
 

@@ -105,6 +105,31 @@ def test_nor_does_one_swallow_an_engine_that_nobody_watches() -> None:
     assert not second.how
 
 
+def test_a_script_that_starts_an_engine_and_something_else_is_not_the_engine() -> None:
+    host = machine(
+        process(10, 1, "/usr/bin/python3 orchestrate.py"),
+        process(20, 10, VLLM.format(8000)),
+        process(21, 20, "VLLM::EngineCore"),
+        process(30, 10, "/usr/bin/python3 train.py"),
+        listen=[Listener(8000, 20)],
+    )
+    assert where(find(engine(), host)) == ((20,), (21,), "port")
+
+
+def test_children_that_python_spawns_belong_to_who_spawned_them() -> None:
+    def spawned(handle: int) -> tuple[str, ...]:
+        code = f"from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle={handle})"
+        return "/usr/bin/python3", "-c", code, "--multiprocessing-fork"
+
+    host = machine(
+        process(10, 1, VLLM.format(8000)),
+        process(11, 10, spawned(7)),
+        process(12, 10, spawned(9)),
+        listen=[Listener(8000, 11)],
+    )
+    assert where(find(engine(), host)) == ((11,), (10, 12), "port")
+
+
 def test_an_engine_that_another_one_started_is_not_part_of_it() -> None:
     """A router that starts its servers: each has its own tree, and the router keeps what is no server's."""
     host = machine(
@@ -126,7 +151,7 @@ def test_a_second_port_of_the_same_process_is_no_other_engine() -> None:
         listen=[Listener(8000, 20), Listener(8002, 20)],
     )
     assert find(engine(8000), host) == find(engine(8002), host)
-    assert where(find(engine(8002), host)) == ((20,), (10, 21), "port")
+    assert where(find(engine(8002), host)) == ((20,), (21,), "port")
 
 
 def test_what_an_address_does_not_reach_is_not_the_engine() -> None:

@@ -2,7 +2,7 @@
 
 An engine may be one process, a parent with workers (vLLM's engine core, SGLang's scheduler), a parent that only supervises
 (several API servers, TGI's launcher), or several trees of one container (Ray). What starts anything at all (an init, a shell,
-a container runtime) belongs to none.
+a container runtime) belongs to none, and neither does somebody's script: only a parent of the same program is the engine's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ STARTERS = re.compile(
     r"|containerd.*|dockerd|runc|crun|conmon.*|kubelet|podman|buildkitd"  # container runtimes
 )
 """Names (``comm``) of processes that start others without being part of them."""
+
+_GENERIC = """
+api app bin cmd core cuda engine entrypoints env exec host http launch launcher local main model models multi openai opt
+port process python router run serve server service start srv usr worker
+"""
+GENERIC = frozenset(_GENERIC.split())
+"""Words that commands share without having anything to do with each other."""
 
 INITS = re.compile(r"systemd|init")
 """The first process of a container that is used like a machine: what runs in it is not one thing."""
@@ -85,11 +92,14 @@ class Trees:
             one = parent
 
     def _top(self, pid: int, api: Collection[int]) -> int:
-        """The topmost ancestor under which no other engine is: nothing else listens there, and no twin was started."""
+        """The topmost ancestor of its kin under which no other engine is: nothing else listens there, it started no twin."""
         top = pid
         for parent in self._above(pid):
             beside = self.under([parent.pid]) - self.under([top])
             if any(one in self.listening and one not in api for one in beside):
+                break
+            more = not beside.isdisjoint(api)  # it holds several API servers together
+            if not (more or self._kin(top, parent.pid)):
                 break
             if any(self._twins(top, one) for one in self.children[parent.pid] if not self._leads(one, api)):
                 break
@@ -119,6 +129,12 @@ class Trees:
     def _leads(self, pid: int, api: Collection[int]) -> bool:
         return not self.under([pid]).isdisjoint(api)
 
+    def _kin(self, child: int, parent: int) -> bool:
+        """Whether a process was started by its own program, as far as their commands tell."""
+        a, b = self.table[child].command, self.table[parent].command
+        forked = bool(a) and (a == b or any("multiprocessing" in word for word in a))
+        return forked or bool(_words(_program(a)) & _words(b))
+
     def _twins(self, one: int, other: int) -> bool:
         """Whether two processes are the same program started for different things: two servers, not ranks of one."""
         a, b = self.table[one].command, self.table[other].command
@@ -129,3 +145,9 @@ def _program(command: tuple[str, ...]) -> tuple[str, ...]:
     """The interpreter and what it runs: the first two words that are no flags."""
     words = [word for word in command[:4] if not word.startswith("-")][:2]
     return tuple(PurePosixPath(word).name for word in words)
+
+
+def _words(command: tuple[str, ...]) -> frozenset[str]:
+    """What a command is about, without what any command may be about."""
+    found = (re.findall(r"[a-z]{3,}", PurePosixPath(word).name.lower()) for word in command if not word.startswith("-"))
+    return frozenset(word for words in found for word in words) - GENERIC
