@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import msgspec
 import pytest
 import yaml
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import PLACES, decode
+from llmvitals.settings import PLACES, Kubernetes, decode
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from support.hostile import vllm_page
 
@@ -49,3 +53,11 @@ def test_a_switch_may_be_written_without_quotes(written, meant):
 def test_a_switch_that_is_none_is_refused(text, says):
     with pytest.raises(SettingsError, match=says):
         decode(yaml.safe_load(text), place="x")
+
+
+def test_the_documentation_has_every_key_of_kubernetes_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "node.md").read_text()
+    part = page.partition("\n### Settings\n")[2].partition("\n### ")[0]
+    told = {key: yaml.safe_load(text) for key, text in re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", part, re.MULTILINE)}
+    assert list(told) == [field.name for field in msgspec.structs.fields(Kubernetes)]
+    assert msgspec.convert(told, Kubernetes) == Kubernetes()
