@@ -318,4 +318,5 @@ def test_a_late_server_is_judged_by_its_last_third_there_too():
         server.page()
     verdict = diagnose(server.window(), SETTINGS)
     assert verdict.leading is not None
+    assert verdict.leading.note.startswith("Holds for the last")
     assert (verdict.leading.cause, verdict.binding.resource) == ("kv-cache-saturation", "kv")
