@@ -25,12 +25,12 @@ def cluster():
 
 
 def _machine(cluster, socket, **more) -> Machine:
-    kubernetes = Kubernetes(enabled="on", api_url=cluster.url, pod_resources=str(socket), interval_seconds=0.02, **more)
+    kubernetes = Kubernetes(enabled="on", api_url=cluster.url, pod_resources=str(socket), interval_seconds=0.1, **more)
     return Machine(Node(name="n1", nvml="off", processes="off", kubernetes=kubernetes))
 
 
 def _turn(machine: Machine, targets=()):
-    time.sleep(0.025)  # the pause between two lists
+    time.sleep(0.11)  # the pause between two lists
     machine.begin([wanted_of(target) for target in targets], 100.0)
     return machine.end(time.monotonic() + 5)
 
