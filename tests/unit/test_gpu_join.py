@@ -191,6 +191,8 @@ def test_gpus_that_do_not_divide_among_the_ranks_tell_no_size() -> None:
     two = Snapshot(50.0, ranks)
     assert size(join_gpus(two, seen, AB, instance="vllm-0", model="m")) == [(1.0, "gpus")]
     assert size(join_gpus(two, seen, A, instance="vllm-0", model="m")) == []
+    three = Match(("GPU-a", "GPU-b", "GPU-c"), Join.PROCESS_IDS)
+    assert size(join_gpus(two, gpus(*card("GPU-c", 2)), three, instance="vllm-0", model="m")) == []
 
 
 # -- two looks --------------------------------------------------------------------------------------------------------

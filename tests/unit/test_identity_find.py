@@ -130,6 +130,16 @@ def test_children_that_python_spawns_belong_to_who_spawned_them() -> None:
     assert where(find(engine(), host)) == ((11,), (10, 12), "port")
 
 
+def test_a_script_of_the_engines_own_name_that_starts_two_of_it_is_neither() -> None:
+    host = machine(
+        process(10, 1, "/usr/bin/python3 start_vllm.py"),
+        process(20, 10, VLLM.format(8000)),
+        process(30, 10, VLLM.format(8001)),
+        listen=[Listener(8000, 20)],  # nobody watches the other
+    )
+    assert where(find(engine(), host)) == ((20,), (), "port")
+
+
 def test_an_engine_that_another_one_started_is_not_part_of_it() -> None:
     """A router that starts its servers: each has its own tree, and the router keeps what is no server's."""
     host = machine(
@@ -232,6 +242,27 @@ def test_two_engines_in_one_container_are_told_apart() -> None:
     assert where(find(engine(8001), host)) == ((13,), (14,), "port")
     unwatched = machine(*list(host.table.values())[1:], listen=[Listener(8000, 11)])
     assert where(find(engine(8000), unwatched)) == ((11,), (12,), "port")
+
+
+def test_whoever_else_serves_in_a_container_is_not_the_engine() -> None:
+    host = machine(
+        process(10, 9, "bash start.sh", container=A),
+        process(11, 10, VLLM.format(8000), container=A),
+        process(12, 10, "python3 gateway.py", container=A),
+        process(13, 12, "python3 gateway-worker.py", container=A),
+        listen=[Listener(8000, 11), Listener(9000, 12)],
+    )
+    assert where(find(engine(), host)) == ((11,), (), "port")
+
+
+def test_what_started_a_container_from_outside_is_not_in_it() -> None:
+    host = machine(
+        process(9, 1, "/usr/bin/vllm-agent"),
+        process(10, 9, VLLM.format(8000), container=A),
+        process(20, 9, "/usr/bin/vllm-agent-helper"),
+        listen=[Listener(8000, 10)],
+    )
+    assert where(find(engine(), host)) == ((10,), (), "port")
 
 
 def test_a_container_that_is_used_like_a_machine_is_no_engine() -> None:
