@@ -160,10 +160,12 @@ def cards(world: World, meter: Meter) -> tuple[Card, ...]:
 
 
 def own_bytes(world: World, index: int) -> float:
-    """Framebuffer that the engine holds now on one GPU: what it reserves, less what others took before it could."""
+    """Framebuffer that the engine holds now on one GPU: what it reserves, less what others took before it could; its weights
+    while it loads.
+    """
     machine = world.setup.engine.machine
     if not world.up:
-        return 0.0
+        return machine.weight_bytes / machine.gpus if node.alive(world) else 0.0
     room = machine.memory_bytes - RESERVED_BYTES - other_bytes(world, index)
     return min(machine.memory_bytes * world.setup.engine.gpu_memory_utilization, room)
 
