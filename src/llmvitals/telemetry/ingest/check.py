@@ -208,7 +208,7 @@ _ODD: tuple[tuple[Callable[[float], bool], str], ...] = (
     (math.isnan, "is no data"),
     (math.isinf, "is infinite"),
     (lambda value: value < 0.0, "is negative"),
-    (lambda value: True, "is outside its range"),
+    (lambda value: True, "is outside its range, or stands for 'blank'"),
 )
 
 
@@ -218,7 +218,7 @@ def _judge(line: Line, entry: Entry | None, series: Series, family: Family, warn
     if entry is None:
         fine = (value >= 0.0 and not math.isinf(value)) or boundless(series, value)
     else:
-        fine = value == entry.row.nothing or entry.row.blank(value) or usable(entry, value) is not None
+        fine = value == entry.row.nothing or usable(entry, value) is not None
     if not fine:
         what = next(words for test, words in _ODD if test(value))
         text = f"{line.text[:60]} {what}: it is not taken as {family.name}"
