@@ -75,8 +75,11 @@ _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 PLACES = frozenset({"node", "namespace", "pod", "container"})
 """Where a target is. A target's own labels may say so on all its families; those that tell it themselves say the same."""
 
+TEAMS = frozenset({"owner"})
+"""A label that many give their targets. On the one family that has it, whose processes hold a GPU, its own meaning stays."""
+
 _RESERVED = {*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state", "resource"}
-_OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES
+_OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES - TEAMS
 
 
 class Target(Struct, frozen=True):

@@ -76,10 +76,10 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist") or []]
     base = {r.name for r in required if not r.marker}
     assert base == {
-        *("bcrypt", "click", "msgspec", "nvidia-ml-py", "prometheus-client", "pyyaml", "requests", "rich"),
+        *("bcrypt", "click", "msgspec", "nvidia-ml-py", "prometheus-client", "psutil", "pyyaml", "requests", "rich"),
         *("starlette", "urllib3", "uvicorn"),
     }
-    assert set(metadata.get_all("Provides-Extra") or []) == {"otel", "dashboards", "app", "all"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"otel", "dashboards", "app", "kubernetes", "all"}
 
     def of(extra: str) -> set[str]:
         return {r.name for r in required if r.marker and r.marker.evaluate({"extra": extra})}
@@ -87,6 +87,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
     assert of("otel") == {"opentelemetry-sdk", "opentelemetry-proto"}
     assert of("dashboards") == {"grafanalib"}
     assert of("app") == {"streamlit"}
+    assert of("kubernetes") == {"grpcio", "protobuf"}
 
 
 def test_the_command_is_an_entry_point(wheel: zipfile.ZipFile) -> None:

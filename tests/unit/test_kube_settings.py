@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import PLACES, Kubernetes, decode
+from llmvitals.settings import PLACES, TEAMS, Kubernetes, decode
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from support.hostile import vllm_page
 
@@ -20,7 +20,7 @@ def _target(**labels: str):
     return target
 
 
-@pytest.mark.parametrize("label", sorted(PLACES))
+@pytest.mark.parametrize("label", sorted(PLACES | TEAMS))
 def test_a_target_may_carry_the_label(label):
     target = _target(**{label: "chat"})
     page = Ingest(instance="h:1", labels=target.labels).snapshot(RawPage(1.0, 0.1, 200, vllm_page()))
