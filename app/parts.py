@@ -134,6 +134,11 @@ def verdict(view: View, facts: Iterable[str], *, stale: bool) -> str:
     )
 
 
+def binds(resource: str, why: str) -> str:
+    """Which resource binds, whatever the verdict is."""
+    return f'<div class="lv lv-note" data-binds="{escape(resource)}">What binds: <b>{escape(resource)}</b>, {escape(why)}</div>'
+
+
 def confidence(card: Card) -> str:
     """A meter with the number and the word beside it."""
     return (

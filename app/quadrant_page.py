@@ -9,7 +9,7 @@ import streamlit as st
 import parts
 import picked
 import quadrant_parts
-from llmvitals.app.ask import Failure
+from llmvitals.app.ask import Failure, too_old
 from llmvitals.app.fleet import ask_fleet, ask_trail
 from llmvitals.app.quadrant import Picture, name_of, picture
 from llmvitals.settings import Settings, Source
@@ -61,6 +61,8 @@ def panel(source: Source, at: float | None, settings: Settings) -> None:
         if known is None:
             return
         fleet = known
+    elif at is None and too_old(time.time() - fleet.end, settings):
+        note.html(parts.line(NOTICES["old"], "", source.url))
     kept[source.url, at] = fleet
     show(fleet, source, at, settings)
 

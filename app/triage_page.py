@@ -12,7 +12,7 @@ from llmvitals.app.ask import Failure, ask, is_old
 from llmvitals.app.runbook import runbook
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.chart import Chart, leading_charts, vital_charts
-from llmvitals.triage.view import NOTICES, Card, View, present
+from llmvitals.triage.view import NOTICES, Card, View, binds, present
 
 COLUMNS = 3
 
@@ -89,6 +89,8 @@ def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
     view = present(answer.verdict)
     facts = (f"source {source.name}", view.scope, view.window, answer.age_text() if live else "")
     st.html(parts.verdict(view, facts, stale=stale))
+    if answer.verdict.binding.why:
+        st.html(parts.binds(binds(answer.verdict.binding.resource), answer.verdict.binding.why))
     if view.leading:
         st.html(parts.action(view.leading, stale=stale))
         show_runbook(view.leading)

@@ -76,6 +76,14 @@ def test_the_page_holds_families_gauges_verdict_and_own_metrics(exporter):
     assert "process_resident_memory_bytes{}" in page
 
 
+def test_replicas_are_told_side_by_side(exporter):
+    told = get(exporter, "/replicas").json()
+    assert [(r["instance"], r["model"], r["running"]) for r in told["replicas"]] == [("a", "m", 2.0)]
+    assert told["replicas"][0]["activity"] is None
+    assert "no GPU page is joined" in told["replicas"][0]["activity_why"]
+    assert told["limits"] == {"kv": 0.95, "activity": 0.6}
+
+
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
 @pytest.mark.parametrize(
     ("accept", "kind", "end"),

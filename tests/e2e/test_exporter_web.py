@@ -26,7 +26,7 @@ from support.command import argv, llmvitals, one_clear_line
 from support.hostile import Hostile, vllm_page
 from support.prometheus import PrometheusServer, wait_for
 
-PATHS = ("/", "/metrics", "/triage", "/history", "/healthz", "/readyz", "/elsewhere")
+PATHS = ("/", "/metrics", "/triage", "/history", "/replicas", "/healthz", "/readyz", "/elsewhere")
 
 
 def hashed(password: str, cost: int = 4) -> str:

@@ -60,8 +60,13 @@ def ask(source: Source, scope: Scope, at: float | None, settings: Settings) -> A
 def is_old(answer: Answer, settings: Settings, now: float | None = None) -> bool:
     """Whether a live answer's data are older than a working exporter lets them become."""
     age = answer.age(time.time() if now is None else now)
+    return age is not None and too_old(age, settings)
+
+
+def too_old(age: float, settings: Settings) -> bool:
+    """Whether data of this ``age`` (seconds) are older than a working exporter lets them become."""
     limit = OLD_INTERVALS * settings.exporter.interval_seconds + settings.exporter.timeout_seconds
-    return age is not None and age > limit
+    return age > limit
 
 
 def _exporter(source: Source, scope: Scope, at: float | None, settings: Settings) -> Answer:

@@ -13,8 +13,8 @@ from textwrap import wrap
 from llmvitals.triage.history import Trace
 from llmvitals.triage.replica import ACTIVITY, COMPUTE, KV, QUADRANTS, Fleet, Quadrant, Replica, alone, quadrant
 from llmvitals.triage.units import digits, with_unit
-from llmvitals.triage.verdict import Outcome, Resource
-from llmvitals.triage.view import OUTCOMES, Badge, cause_title
+from llmvitals.triage.verdict import Outcome
+from llmvitals.triage.view import OUTCOMES, Badge, binds, cause_title
 
 LEFT = 0.62
 """Share of the width that lies before KV's limit."""
@@ -31,15 +31,8 @@ TOP = 1.16
 
 UNKNOWN = "not known"
 UNTOLD = "Not told: utilisation is not compute"
-BINDS: Mapping[str, str] = {
-    Resource.KV: "KV cache",
-    Resource.COMPUTE: "GPU compute",
-    Resource.BANDWIDTH: "GPU bandwidth",
-    Resource.SEATS: "Seats",
-    Resource.NOTHING: "Nothing",
-    Resource.UNKNOWN: UNKNOWN,
-}
-"""The resource that binds, in words."""
+JOINS: Mapping[str, str] = {"configured": "as configured"}
+"""How a join is said where "joined by" does not fit."""
 
 _WIDTH = 16  # characters of a quadrant's words in one line: a phone has no room for more
 
@@ -217,7 +210,7 @@ def _facts(one: Replica, fleet: Fleet) -> tuple[tuple[str, str], ...]:
         ("Waiting", _count(one.waiting)),
         ("Running", _count(one.running)),
         ("Stands in", place.title if place else UNTOLD),
-        ("What binds", BINDS.get(one.binds, UNKNOWN)),
+        ("What binds", binds(one.binds)),
         ("GPUs", _joined(one)),
         ("Verdict", _badge(one).word),
     )
@@ -233,7 +226,7 @@ def _line(one: Replica, fleet: Fleet, apart: tuple[int, Quadrant] | None) -> Lin
         waiting=_count(one.waiting),
         where=place.title if place else UNTOLD,
         apart=f'alone here: its {apart[0]} peers are in "{apart[1].title}"' if apart else "",
-        binds=BINDS.get(one.binds, UNKNOWN),
+        binds=binds(one.binds),
         binds_why=one.binds_why,
         joined=_joined(one),
         badge=_badge(one),
@@ -290,8 +283,8 @@ def _joined(one: Replica) -> str:
     """``GPU 0, 1, joined by pod labels``."""
     if not one.gpus:
         return "none joined"
-    how = " and ".join(join.replace("-", " ") for join in one.joins)
-    return f"GPU {', '.join(one.gpus)}{f', joined by {how}' if how else ''}"
+    how = " and ".join(JOINS.get(join, f"joined by {join.replace('-', ' ')}") for join in one.joins)
+    return f"GPU {', '.join(one.gpus)}{f', {how}' if how else ''}"
 
 
 def _badge(one: Replica) -> Badge:

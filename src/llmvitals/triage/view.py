@@ -93,6 +93,14 @@ NOTICES: Mapping[str, Badge] = {
 }
 """States of a page that are not a verdict. None is GOOD."""
 
+_BINDS: Mapping[str, str] = {
+    Resource.KV: "KV cache",
+    Resource.COMPUTE: "GPU compute",
+    Resource.BANDWIDTH: "GPU bandwidth",
+    Resource.SEATS: "Seats",
+    Resource.NOTHING: "Nothing",
+}
+
 _FALLBACK: Mapping[Outcome, str] = {
     Outcome.CAUSE: "A cause was found.",
     Outcome.SHEDDING: "Load is refused at admission, and what is admitted is served.",
@@ -212,6 +220,11 @@ def cause_title(cause: str) -> str:
     words = [_ACRONYMS.get(word, word) for word in cause.split("-")]
     words[0] = words[0] if words[0] in _ACRONYMS.values() else words[0].capitalize()
     return " ".join(words)
+
+
+def binds(resource: str) -> str:
+    """The resource that binds, in words."""
+    return _BINDS.get(resource, "not known")
 
 
 def row(evidence: Evidence) -> Row:
