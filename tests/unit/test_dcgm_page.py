@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from llmvitals.series import Snapshot
-from llmvitals.telemetry.gpu.dcgm import ROWS, join_gpus
+from llmvitals.telemetry.gpu.dcgm import ROWS
+from llmvitals.telemetry.gpu.join import join_gpus
+from llmvitals.telemetry.identity.match import match_page
 from llmvitals.telemetry.ingest import Ingest, RawPage
 
 FIELD = re.compile(r"(?P<name>DCGM_FI_\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)")
@@ -289,7 +291,7 @@ ENGINE = Ingest(instance="vllm-0").read(
 
 
 def joined(gpus: Snapshot, *wanted: str, model: str = "m") -> Snapshot:
-    return join_gpus(ENGINE, gpus, wanted, instance="vllm-0", model=model)
+    return join_gpus(ENGINE, gpus, match_page(gpus, wanted), instance="vllm-0", model=model)
 
 
 def test_configured_gpus_stand_next_to_the_engine() -> None:
