@@ -140,6 +140,16 @@ def test_a_script_of_the_engines_own_name_that_starts_two_of_it_is_neither() -> 
     assert where(find(engine(), host)) == ((20,), (), "port")
 
 
+def test_a_forked_server_belongs_to_who_forked_it() -> None:
+    host = machine(
+        process(10, 1, "python3 serve.py"),
+        process(11, 10, "python3 serve.py"),
+        process(12, 10, "python3 serve.py"),
+        listen=[Listener(8000, 11)],
+    )
+    assert where(find(engine(), host)) == ((11,), (10, 12), "port")
+
+
 def test_an_engine_that_another_one_started_is_not_part_of_it() -> None:
     """A router that starts its servers: each has its own tree, and the router keeps what is no server's."""
     host = machine(

@@ -43,9 +43,7 @@ def beside(
         return Beside(_labelled(snapshot, target))
     cards = cards or Snapshot(seen.t, {}, detail=f"the driver: {seen.gpus_why}")
     own_page = bool(target.gpu_url)
-    got = match(
-        wanted_of(target), found, cards, seen.held, seen.processes, own_page=own_page, others=others if own_page else ()
-    )
+    got = match(wanted_of(target), found, cards, seen.held, seen.processes, own_page=own_page, others=others)
     snapshot = join_gpus(
         snapshot,
         cards,
@@ -77,6 +75,8 @@ def _cards(found: Found, target: Target, seen: Seen, page: Snapshot | None) -> S
     driver = None if found.elsewhere else seen.gpus
     if page is None:
         return driver
+    if driver is None and seen.gpus_why and not found.elsewhere:
+        driver = Snapshot(seen.t, {}, detail=seen.gpus_why)  # what it counts must not come from the page meanwhile
     return page if driver is None else merged(page, driver)
 
 
