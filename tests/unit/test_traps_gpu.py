@@ -240,6 +240,16 @@ def test_t55_a_text_is_no_number_and_the_rest_of_the_page_stays(text: str) -> No
     assert values(found, "llm_family_gap", family="llm_gpu_power_watts", gap="missing") == [1.0]
 
 
+def test_a_sum_that_lacks_a_part_is_withheld_and_a_blank_part_is_none() -> None:
+    """A counter that came out smaller for one page would look as if it had been reset."""
+    flits, replays = "DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"
+    broken = read(field(flits, 5) + f"DCGM_FI_{replays}{{{AT}}} NaN\n")
+    assert values(broken, "llm_gpu_link_errors_total") == []
+    assert values(broken, "llm_family_gap", family="llm_gpu_link_errors_total", gap="missing") == [1.0]
+    blank = read(field(flits, 5) + f"DCGM_FI_{replays}{{{AT}}} {BLANKS[2]}\n")
+    assert values(blank, "llm_gpu_link_errors_total", link="nvlink") == [5.0]
+
+
 def test_t55_a_count_of_nanoseconds_passes_the_smaller_blank() -> None:
     days = 30 * 86400
     found = read(field("DEV_THERMAL_VIOLATION", days * 10**9) + field("DEV_TOTAL_ENERGY_CONSUMPTION", 2**48))

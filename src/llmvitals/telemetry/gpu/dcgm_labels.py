@@ -64,6 +64,8 @@ def tell(parts: Parts) -> None:
     for card, known in cards.items():
         if known:
             _put(parts, "llm_gpu_info", card, known)
+    if not any(cards.values()):
+        parts.gaps.append(FamilyGap("llm_gpu_info", GapKind.UNSUPPORTED, "no label names the card or its driver"))
     for card, pods in holders.items():
         for namespace, name, container in pods:
             _put(parts, "llm_gpu_pod", card, {"namespace": namespace, "pod": name, "container": container})
