@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from llmvitals.telemetry.host.proc import numbers
@@ -81,8 +82,12 @@ def listening(*tables: bytes) -> tuple[Listening, ...]:
     )
 
 
+@lru_cache(maxsize=8)
 def port_range(text: str, reserved: str = "") -> frozenset[int]:
-    """The ports of ``ip_local_port_range``, less those of ``ip_local_reserved_ports``; empty when it is no range."""
+    """The ports of ``ip_local_port_range``, less those of ``ip_local_reserved_ports``; empty when it is no range.
+
+    Remembered by its texts: a set of 28,000 numbers takes a millisecond to make, for every engine in every cycle.
+    """
     words = text.split()
     if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
         return frozenset()
