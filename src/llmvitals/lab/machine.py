@@ -26,7 +26,7 @@ from llmvitals.telemetry.gpu.nvml.reader import Reader
 from llmvitals.telemetry.host.reader import HostReader
 from llmvitals.telemetry.identity.find import find
 from llmvitals.telemetry.identity.match import match
-from llmvitals.telemetry.identity.model import Wanted
+from llmvitals.telemetry.identity.model import Pod, Wanted
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.telemetry.kube import pods
 from llmvitals.telemetry.kube.restarts import Restarts
@@ -64,6 +64,7 @@ class Machine:
         self._driver = Reader(driver, clock=lambda: live.world.now)
         self._wanted = Wanted(labels["instance"], node.ADDRESS, node.PORT)
         self._restarts = Restarts()
+        self._listed: tuple[bytes, tuple[Pod, ...]] = (b"", ())
         self._host: HostReader | None = None
         self._t = live.origin
 
@@ -86,7 +87,7 @@ class Machine:
         self._groups.write(groups)
         reader = self._host = self._host or self._reader()
         processes = reader.processes(frozenset({self._wanted.port}))
-        listed = pods.read(live.pods_at(t), node.NAME).pods
+        listed = self._pods(live.pods_at(t))
         self._restarts = self._restarts.after(listed)
         found = find(self._wanted, processes, listed)
         joined = join_gpus(
@@ -105,6 +106,12 @@ class Machine:
         beside = {k: v for k, v in samples.items() if k not in engine.samples and k.name not in shown}
         return Sight(page, Snapshot(joined.t, samples, joined.detail), beside)
 
+    def _pods(self, body: bytes) -> tuple[Pod, ...]:
+        """The list of pods; most looks give the one before."""
+        if body != self._listed[0]:
+            self._listed = (body, pods.read(body, node.NAME).pods)
+        return self._listed[1]
+
     def _reader(self) -> HostReader:
         def clock() -> float:
             return self._t
@@ -120,11 +127,21 @@ def _memory() -> Path | None:
     return IN_MEMORY if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) else None
 
 
+def _write(path: str, text: str) -> None:
+    """A file is written thousands of times in a play, so no buffer and no decoder are made for it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
 class Files:
     """A folder that holds a tree. What did not change is not written again: most of a machine stands still."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._at = str(root)
         self._tree = Tree({}, {})
         self._folders: set[str] = set()
         root.mkdir()
@@ -137,27 +154,26 @@ class Files:
         for path, text in tree.files.items():
             if before.files.get(path) != text:
                 self._place(path)
-                with open(f"{self.root}/{path}", "w", encoding="utf-8") as file:  # noqa: PTH123 - thousands of times
-                    file.write(text)
+                _write(f"{self._at}/{path}", text)
         for path, target in tree.links.items():
             if before.links.get(path) != target:
                 if path in before.links:
-                    os.unlink(f"{self.root}/{path}")  # noqa: PTH108
+                    os.unlink(f"{self._at}/{path}")  # noqa: PTH108
                 self._place(path)
-                os.symlink(target, f"{self.root}/{path}")  # noqa: PTH211
+                os.symlink(target, f"{self._at}/{path}")  # noqa: PTH211
 
     def _place(self, path: str) -> None:
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
-            os.makedirs(f"{self.root}/{folder}", exist_ok=True)  # noqa: PTH103
+            os.makedirs(f"{self._at}/{folder}", exist_ok=True)  # noqa: PTH103
             self._folders.add(folder)
 
     def _remove(self, path: str) -> None:
         """A file that is gone, and the folders that are empty without it."""
-        os.unlink(f"{self.root}/{path}")  # noqa: PTH108
+        os.unlink(f"{self._at}/{path}")  # noqa: PTH108
         folder = path.rpartition("/")[0]
         with suppress(OSError):
             while folder:
-                os.rmdir(f"{self.root}/{folder}")  # noqa: PTH106
+                os.rmdir(f"{self._at}/{folder}")  # noqa: PTH106
                 self._folders.discard(folder)
                 folder = folder.rpartition("/")[0]

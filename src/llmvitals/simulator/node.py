@@ -47,7 +47,7 @@ class Task:
     group: str
     threads: tuple[Thread, ...]
     resident: int
-    fds: int = 12
+    fds: int = 4
     max_fds: int = 1_048_576
     gpus: Mapping[int, float] | None = None
     serves: bool = False  # it holds the socket on which the engine's API listens

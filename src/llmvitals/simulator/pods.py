@@ -6,11 +6,12 @@ killed for want of memory of the machine is ``OOMKilled``; whose allocation on t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from llmvitals.simulator import node
 from llmvitals.simulator.world import World
@@ -35,7 +36,7 @@ def pods(world: World, origin: float) -> bytes:
         "metadata": {"resourceVersion": "1"},
         "items": [_pod(world, origin)],
     }
-    return json.dumps(listed).encode()
+    return msgspec.json.encode(listed)
 
 
 def _pod(world: World, origin: float) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _pod(world: World, origin: float) -> dict[str, Any]:
                 {
                     "type": "Ready",
                     "status": "False" if ready is None else "True",
-                    "lastTransitionTime": _time(origin + (world.now if ready is None else ready)),
+                    "lastTransitionTime": _time(origin + (_unready_since(world, where) if ready is None else ready)),
                 }
             ],
             "containerStatuses": [_status(world, origin, where, ready is not None)],
@@ -115,6 +116,13 @@ def _ready_since(world: World) -> float | None:
         return None
     since = world.restarts[-1].up if world.restarts else world.started + READY_SECONDS
     return since if since <= world.now else None
+
+
+def _unready_since(world: World, where: node.Place) -> float:
+    """Simulated moment since which it is not, while it is not."""
+    if not node.alive(world):
+        return world.setup.faults.dies_at
+    return max(where.pod_started, world.restarts[-1].down if world.restarts else where.pod_started)
 
 
 def _time(t: float) -> str:

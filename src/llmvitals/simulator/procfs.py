@@ -58,15 +58,11 @@ def trees(world: World, meter: Meter, origin: float, tasks: tuple[Task, ...]) ->
 
 # -- the machine ------------------------------------------------------------------------------------------------------
 def _machine(world: World, origin: float) -> Iterator[tuple[str, str]]:
-    up = world.now + BOOTED
     last = FIRST_PORT + (world.setup.gateway or Gateway()).ephemeral_ports - 1
     cpus = "".join(f"cpu{number} 0 0 0 0 0 0 0 0 0 0\n" for number in range(node.CPUS))
     yield "stat", f"cpu  0 0 0 0 0 0 0 0 0 0\n{cpus}btime {_booted(origin)}\nprocesses 90000\n"
-    yield "uptime", f"{up:.2f} {up * node.CPUS:.2f}\n"
-    yield "meminfo", "MemTotal:       1056784384 kB\nMemFree:         903210124 kB\nMemAvailable:    987210124 kB\n"
     yield "sys/net/ipv4/ip_local_port_range", f"{FIRST_PORT}\t{last}\n"
     yield "sys/net/ipv4/ip_local_reserved_ports", "\n"
-    yield "sys/kernel/pid_max", "4194304\n"
 
 
 def _booted(origin: float) -> int:
@@ -79,20 +75,16 @@ def _process(task: Task, origin: float) -> dict[str, str]:
     began = round((origin + task.started - _booted(origin)) * TICKS)
     first = str(task.pid)
     files = {
-        f"{first}/comm": f"{task.name}\n",
         f"{first}/cmdline": "".join(f"{word}\0" for word in task.command),
         f"{first}/cgroup": f"0::{task.group}\n",
         f"{first}/stat": _stat(task.pid, task.name, task, task.cpu, began),
         f"{first}/statm": f"{task.resident // PAGE * 3} {task.resident // PAGE} 4000 800 0 9000 0\n",
         f"{first}/status": _status(task.pid, task.parent, task.name, len(task.threads), task.resident // 1024),
         f"{first}/limits": _limits(task.max_fds),
-        f"{first}/schedstat": f"{task.cpu * 1e9:.0f} 0 {task.cpu * 100:.0f}\n",
     }
     for number, thread in enumerate(task.threads):
         folder = f"{first}/task/{task.pid + number}"
-        files[f"{folder}/comm"] = f"{thread.name}\n"
         files[f"{folder}/stat"] = _stat(task.pid + number, thread.name, task, thread.cpu, began)
-        files[f"{folder}/schedstat"] = f"{thread.cpu * 1e9:.0f} 0 {thread.cpu * 100:.0f}\n"
     return files
 
 
