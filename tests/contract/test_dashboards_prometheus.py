@@ -23,17 +23,24 @@ from support.prometheus import PrometheusServer, load_blocks, openmetrics
 pytestmark = pytest.mark.prometheus
 
 BOARDS = {name: json.loads(text) for name, text in grafana.files().items()}
-PANELS = [panel for board in BOARDS.values() for panel in board["panels"] if panel["type"] != "row"]
+ROWS = [row for board in BOARDS.values() for row in board["panels"]]
+PANELS = [panel for row in ROWS for panel in (row, *row.get("panels", [])) if panel["type"] != "row"]
 PANEL = pytest.mark.parametrize("panel", PANELS, ids=[p["title"] for p in PANELS])
+PICTURE, UNPLACED = "KV usage against compute, replica by replica", "Not in the picture, and what is missing"
+# What depends on more than one server's being in one state has tests of its own.
+FILLED = [p for p in PANELS if p["title"] not in (PICTURE, UNPLACED)]
+FILLED_PANEL = pytest.mark.parametrize("panel", FILLED, ids=[p["title"] for p in FILLED])
 
 START, STEP, PAGES = 1_700_000_000, 15, 41
 END = START + STEP * (PAGES - 1)
 MEANS = {"llm_request_queue_seconds": 3.0, "llm_request_prefill_seconds": 0.5, "llm_request_decode_seconds": 1.5}
 EDGES = (0.25, 1.0, 2.5, 10.0)
-OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_http_", "llm_process_")  # no model is known of these
+OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
 BUSY, IDLE = "busy", "idle"
 # a label's values: those that queries match, and one of any other
 VALUES = {"reason": ("capacity", "deferred"), "status": ("2xx", "5xx")}
+
+GAUGES = {f"llm_{signal.id}" for signal in SIGNALS if signal.expr is None}  # a signal's gauge names its model
 
 Points = dict[Series, list[tuple[int, float]]]
 
@@ -115,7 +122,7 @@ def answers(server: PrometheusServer, panel: dict, **chosen: str) -> list[list[t
     return [server.query(filled(target["expr"], **chosen), at=END) for target in panel["targets"]]
 
 
-@PANEL
+@FILLED_PANEL
 def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, panel):
     for target, found in zip(panel["targets"], answers(prometheus, panel), strict=True):
         assert found, target["expr"]
@@ -124,14 +131,95 @@ def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, pane
         assert all(math.isfinite(value) for _, value in found), "a panel cannot draw it, and would not say why"
 
 
-@PANEL
+@FILLED_PANEL
 def test_a_choice_of_instance_and_model_leaves_the_others_out(prometheus, panel):
     for target, found in zip(panel["targets"], answers(prometheus, panel, instance="(busy|gone)"), strict=True):
         assert found, target["expr"]
         assert all(labels.get("instance", BUSY) == BUSY for labels, _ in found)
     for target, found in zip(panel["targets"], answers(prometheus, panel, model="other"), strict=True):
-        of_the_target = "llm_target_up" in target["expr"] or "llm_gpu_" in target["expr"]
+        named = set(re.findall(r"\b(llm_\w+)", target["expr"])) - GAUGES
+        of_the_target = bool(named) and all(
+            name.startswith(("llm_target_up", "llm_gpu_", "llm_host_")) for name in named
+        )
         assert bool(found) == of_the_target, "only what names no model is shown for every model"
+
+
+# Servers for the picture: KV that is reached, what their GPU shows, and how many wait; None is not there.
+FLEET = {
+    "memory-binds": (0.97, {"sm_active_ratio": 0.2}, 5.0),
+    "full": (0.99, {"sm_active_ratio": 0.9}, 0.0),
+    "compute-binds": (0.3, {"sm_active_ratio": 0.8}, 2.0),
+    "dark": (0.3, {"busy_ratio": 0.7, "engine_active_ratio": 0.6}, 3.0),
+    "busy-only": (0.4, {"busy_ratio": 0.5}, 0.0),
+    "quiet": (0.1, {"sm_active_ratio": 0.0}, None),
+    "no-gpu": (0.5, {}, 0.0),
+    "no-kv": (None, {"sm_active_ratio": 0.5}, 0.0),
+}
+
+
+def fleet_points(instance: str) -> Points:
+    kv, gpu, waiting = FLEET[instance]
+    scope = {"instance": instance, "model": "tiny"}
+    found = {series("llm_requests_running", **scope): track(lambda _: 1.0)}
+    if kv is not None:
+        found[series("llm_kv_usage_high_ratio", **scope, window="60s")] = track(lambda _: kv)
+    if waiting is not None:
+        found[series("llm_requests_waiting", **scope)] = track(lambda _: waiting)
+    for family, value in gpu.items():
+        for index, share in (("0", value), ("1", value)):
+            key = series(f"llm_gpu_{family}", instance=instance, gpu=f"GPU-{index}", index=index, join="configured")
+            found[key] = track(lambda _, share=share: share)
+    return found
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fleet")
+    load_blocks(openmetrics({k: v for name in FLEET for k, v in fleet_points(name).items()}), folder / "data")
+    with PrometheusServer(folder) as server:
+        yield server
+
+
+def of(title: str) -> dict:
+    return next(p for p in PANELS if p["title"] == title)
+
+
+def drawn(server: PrometheusServer, **chosen: str) -> dict[str, dict[str, tuple[float, ...]]]:
+    """The points of the picture as Grafana merges them: by group, by replica (or corner), the numbers in order."""
+    panel = of(PICTURE)
+    found = {t["refId"]: server.query(filled(t["expr"], **chosen), at=END) for t in panel["targets"]}
+    shown: dict[str, dict[str, tuple[float, ...]]] = {}
+    for one, merge in zip(panel["options"]["series"], panel["transformations"], strict=False):
+        rows: dict[str, list[float]] = {}
+        for ref in re.findall(r"[A-Z]", merge["filter"]["options"]):
+            for labels, value in found[ref]:
+                assert labels.keys() in ({"instance", "model"}, {"corner"}), "rows are merged by these"
+                rows.setdefault(labels.get("instance") or labels["corner"], []).append(value)
+        shown[one["name"]["fixed"]] = {key: tuple(values) for key, values in rows.items()}
+    return shown
+
+
+def test_each_replica_is_one_point_of_one_group_with_both_its_numbers(fleet):
+    calm, waiting, hollow, limits = drawn(fleet).values()
+    assert calm == {"full": (0.99, 0.9, 0.0), "quiet": (0.1, 0.0)}
+    assert waiting == {"memory-binds": (0.97, 0.2, 5.0), "compute-binds": (0.3, 0.8, 2.0)}
+    assert hollow == {"dark": (0.3, 0.6, 3.0), "busy-only": (0.4, 0.5, 0.0)}
+    assert list(limits.values()) == [(0.95, 0.0), (0.95, 1.0), (0.95, 0.6), (0.0, 0.6), (1.0, 0.6)]
+
+
+def test_a_missing_number_makes_no_point_and_is_listed(fleet):
+    placed = {name for group in list(drawn(fleet).values())[:3] for name in group}
+    assert placed == FLEET.keys() - {"no-gpu", "no-kv"}
+    no_gpu, no_kv = answers(fleet, of(UNPLACED))
+    assert [labels for labels, _ in no_gpu] == [{"instance": "no-gpu", "model": "tiny"}]
+    assert [labels for labels, _ in no_kv] == [{"instance": "no-kv", "model": "tiny"}]
+
+
+def test_the_pictures_lines_go_with_its_points(fleet):
+    only = drawn(fleet, instance="no-gpu")
+    assert all(not rows for rows in only.values()), "an empty picture says why it is empty"
+    assert drawn(fleet, instance="full").popitem()[1]
+    assert next(iter(drawn(fleet, instance="(full|dark)").values())).keys() == {"full"}
 
 
 SILENT = (

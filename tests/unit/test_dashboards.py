@@ -12,22 +12,33 @@ from pathlib import Path
 import pytest
 
 from llmvitals.dashboards import grafana
-from llmvitals.dashboards.layout import BOARDS, Kind, Panel
+from llmvitals.dashboards.layout import BOARDS, Kind, Panel, Query
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Alerts, Settings, Slo, Thresholds
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
+from llmvitals.triage.replica import Limits, limits_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
-OF_THE_TARGET = ("llm_target_", "llm_gpu_")  # they name no model
-TYPES = {"timeseries", "stat", "state-timeline"}
+OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_")  # they name no model
+TYPES = {"timeseries", "stat", "state-timeline", "xychart"}
 MAX_OPEN = 25
+MACHINE = ["GPUs and the links between them", "The host under the engine"]
 SERVING = "dashboards/llm-serving.json"
+PICTURE = "KV usage against compute, replica by replica"
 
 FILES = grafana.files()
 DATA = {name: json.loads(text) for name, text in FILES.items()}
-DRAWN = [(name, panel) for name, board in DATA.items() for panel in board["panels"] if panel["type"] != "row"]
+
+
+def panels_of(board: dict) -> list[dict]:
+    """All panels of a board, those in collapsed rows among them."""
+    every = [panel for row in board["panels"] for panel in (row, *row.get("panels", []))]
+    return [panel for panel in every if panel["type"] != "row"]
+
+
+DRAWN = [(name, panel) for name, board in DATA.items() for panel in panels_of(board)]
 LAID = [panel for board in BOARDS for row in board.rows for panel in row.panels]
 drawn = pytest.mark.parametrize("panel", [p for _, p in DRAWN], ids=[p["title"] for _, p in DRAWN])
 
@@ -65,16 +76,17 @@ def test_the_committed_board_is_the_generated_one(name):
 
 @pytest.mark.parametrize("board", DATA.values(), ids=DATA)
 def test_ids_are_unique_and_panels_do_not_overlap(board):
-    ids = [p["id"] for p in board["panels"]]
+    ids = [p["id"] for p in (*board["panels"], *(p for row in board["panels"] for p in row.get("panels", [])))]
     assert len(ids) == len(set(ids))
-    cells: dict[tuple[int, int], str] = {}
-    for panel in board["panels"]:
-        place = panel["gridPos"]
-        assert place["x"] >= 0
-        assert place["x"] + place["w"] <= 24
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert cells.setdefault((x, y), panel["title"]) == panel["title"]
+    for together in (board["panels"], *([row, *row["panels"]] for row in board["panels"] if row.get("collapsed"))):
+        cells: dict[tuple[int, int], str] = {}
+        for panel in together:
+            place = panel["gridPos"]
+            assert place["x"] >= 0
+            assert place["x"] + place["w"] <= 24
+            for x in range(place["x"], place["x"] + place["w"]):
+                for y in range(place["y"], place["y"] + place["h"]):
+                    assert cells.setdefault((x, y), panel["title"]) == panel["title"]
 
 
 @pytest.mark.parametrize("board", DATA.values(), ids=DATA)
@@ -85,15 +97,17 @@ def test_nothing_is_null_but_the_lowest_threshold(board):
 
 
 @pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_at_most_25_panels_are_open_and_every_row_is(board):
-    assert sum(p["type"] != "row" for p in board["panels"]) <= MAX_OPEN
-    assert not any(p["collapsed"] or p["panels"] for p in board["panels"] if p["type"] == "row")
+def test_at_most_25_panels_are_open_and_the_machine_is_a_click_away(board):
+    rows = [p for p in board["panels"] if p["type"] == "row"]
+    assert len(board["panels"]) - len(rows) <= MAX_OPEN
+    assert [row["title"] for row in rows if row["collapsed"]] == MACHINE
+    assert all(bool(row["panels"]) == row["collapsed"] for row in rows)
 
 
 def test_the_verdict_and_the_two_separations_stand_above_the_three_layers():
     panels = DATA[SERVING]["panels"]
     rows = [p["title"] for p in panels if p["type"] == "row"]
-    assert rows == ["User experience", "Queue and admission", "Engine and hardware"]
+    assert rows == ["User experience", "Queue and admission", "Engine and hardware", *MACHINE]
     first_row = min(p["gridPos"]["y"] for p in panels if p["type"] == "row")
     top = [p["title"] for p in panels if p["gridPos"]["y"] < first_row]
     assert top[0] == "Verdict"
@@ -140,6 +154,12 @@ def test_every_panel_has_a_unit_a_description_and_words_for_no_data(panel):
     assert panel["title"]
 
 
+def of_a_model(name: str) -> bool:
+    """Whether a series names a model: what GPUs, the host and the target show does not, but every gauge of a signal does."""
+    signal = BY_ID.get(name.removeprefix("llm_"))
+    return (signal is not None and signal.expr is None) or not name.startswith(OF_THE_TARGET)
+
+
 @drawn
 def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(panel):
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
@@ -147,11 +167,10 @@ def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(panel):
     assert refs == sorted(set(refs))
     for target in panel["targets"]:
         assert target["datasource"] == panel["datasource"]
-        selectors = re.findall(r"\bllm_\w+(\{[^}]*\})?", target["expr"])
+        selectors = re.findall(r"\b(llm_\w+)(\{[^}]*\})?", target["expr"])
         assert selectors
-        assert all('instance=~"$instance"' in s for s in selectors)
-        if not all(name.startswith(OF_THE_TARGET) for name in metrics(target["expr"])):
-            assert all('model=~"$model"' in s for s in selectors)
+        assert all('instance=~"$instance"' in s for _, s in selectors)
+        assert all('model=~"$model"' in s for name, s in selectors if of_a_model(name))
         windows = re.findall(r"\[([^\]]*)\]", target["expr"])
         assert set(windows) <= {"$__rate_interval", "$__range"}
 
@@ -182,7 +201,7 @@ def test_every_panel_leads_to_the_triage_app(panel):
 
 @pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
 def test_the_legend_shows_the_labels_that_the_query_keeps(panel):
-    for query, target in zip(panel.queries, of(panel.title)["targets"], strict=True):
+    for query, target in zip(panel.queries, of(panel.title)["targets"], strict=panel.kind is not Kind.XY):
         shown = tuple(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         kept = re.search(r"by \(([^)]*)\)", target["expr"])
         assert kept is not None
@@ -192,19 +211,29 @@ def test_the_legend_shows_the_labels_that_the_query_keeps(panel):
 
 @pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
 def test_queries_of_a_panel_differ_by_hue_or_dash(panel):
-    assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in combinations(panel.queries, 2) if not a.names)
+    together = [
+        (a, b) for a, b in combinations(panel.queries, 2) if not a.names and not (a.column and a.legend == b.legend)
+    ]
+    assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in together)
 
 
 @pytest.mark.parametrize("panel", [p for p in LAID if p.limits], ids=lambda p: p.title)
 def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
     strict = Settings(
         slo=Slo(ttft_seconds=0.75, tpot_seconds=0.033, objective=0.97),
-        thresholds=Thresholds(kv_lines=(0.81, 0.89), gpu_active=0.55, preemptions_per_minute=7, error_ratio=0.11),
+        thresholds=Thresholds(
+            kv_lines=(0.81, 0.89),
+            gpu_active=0.55,
+            preemptions_per_minute=7,
+            error_ratio=0.11,
+            vram_margin=0.08,
+            resource_limit=0.77,
+        ),
     )
     defaults, changed = grafana.limits(panel, Settings()), grafana.limits(panel, strict)
     assert not {value for value, _ in defaults} & {value for value, _ in changed}
     board = json.loads(grafana.files(strict)[SERVING])
-    drawn_panel = next(p for p in board["panels"] if p["title"] == panel.title)
+    drawn_panel = next(p for p in panels_of(board) if p["title"] == panel.title)
     steps = drawn_panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert [(s["value"], s["color"]) for s in steps[1:]] == list(changed)
     assert drawn_panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "dashed"
@@ -255,8 +284,16 @@ def test_the_runbooks_lie_where_the_settings_say():
 
 def test_a_click_on_a_value_uses_labels_that_the_value_has():
     leading = [(p, link) for _, p in DRAWN for link in p["fieldConfig"]["defaults"].get("links", [])]
-    assert [p["title"] for p, _ in leading] == ["Verdict", "Leading cause and its confidence"]
-    for panel, link in leading:
+    assert [p["title"] for p, _ in leading] == [
+        "Verdict",
+        "Leading cause and its confidence",
+        PICTURE,
+        "Not in the picture, and what is missing",
+    ]
+    assert "__data.fields.instance}&model=${__data.fields.model}" in leading[2][1]["url"], (
+        "a row of a table has no labels"
+    )
+    for panel, link in (found for found in leading if found[0]["title"] != PICTURE):
         labels = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
         assert labels
         assert all(f"{{{{{label}}}}}" in t["legendFormat"] for t in panel["targets"] for label in labels)
@@ -274,6 +311,67 @@ def test_a_state_has_words_for_every_value_it_can_take():
     for panel in (p for p in LAID if p.kind is Kind.TIMELINE):
         for query in panel.queries:
             assert {value for value, _, _ in query.names} == {0, 1, 2}
+
+
+def groups() -> list[tuple[str, list[dict]]]:
+    """The groups of points of the picture, and then its lines: name, and the targets of x, y and what else is said."""
+    panel = of(PICTURE)
+    by_field = {f"Value #{t['refId']}": t for t in panel["targets"]}
+    found = []
+    for series, merge in zip(panel["options"]["series"], panel["transformations"], strict=False):
+        refs = re.fullmatch(r"/\^\(\?:([A-Z|]+)\)\$/", merge["filter"]["options"])[1].split("|")
+        targets = [by_field[f"Value #{ref}"] for ref in refs]
+        assert [series[axis]["matcher"]["options"] for axis in "xy"] == [f"Value #{ref}" for ref in refs[:2]]
+        found.append((series["name"]["fixed"], targets))
+    return found
+
+
+def test_the_picture_is_in_the_shape_that_grafana_takes_for_its_newer_xy_chart():
+    panel = of(PICTURE)
+    # without a version, or with one before 11.1, Grafana reads these options as those of its older chart
+    assert float(panel["pluginVersion"].rpartition(".")[0]) >= 11.1
+    assert all((t["instant"], t["format"]) == (True, "table") for t in panel["targets"])
+    assert [t["id"] for t in panel["transformations"]] == ["merge"] * 4 + ["organize"]
+    used = [target["refId"] for _, targets in groups() for target in targets]
+    assert used == [t["refId"] for t in panel["targets"]]
+    assert "size" not in json.dumps(panel["options"]["series"]), (
+        "with one value for all, Grafana draws points of no size"
+    )
+
+
+def test_points_are_told_apart_and_utilisation_is_hollow():
+    overrides = {
+        o["matcher"]["options"]: {p["id"]: p["value"] for p in o["properties"]}
+        for o in of(PICTURE)["fieldConfig"]["overrides"]
+    }
+    looks = {}
+    for name, (x, y, *_) in groups():
+        assert overrides[f"Value #{x['refId']}"] == {"displayName": "KV usage that is reached"}
+        looks[name] = overrides[f"Value #{y['refId']}"]
+    colors = [look["color"]["fixedColor"] for look in looks.values()]
+    assert len(set(colors[:3])) == 3
+    hollow = [name for name, look in looks.items() if look.get("custom.fillOpacity") == 0]
+    assert hollow == ["Utilisation only, which is not compute"]
+    assert [name for name, look in looks.items() if look.get("custom.show") == "lines"] == [
+        "Limits: 0.95 across, 0.6 up"
+    ]
+
+
+def test_the_pictures_lines_follow_the_settings_of_the_checks():
+    strict = Settings(thresholds=Thresholds(kv_free_floor=0.2, gpu_active=0.45))
+    panel = next(p for p in panels_of(json.loads(grafana.files(strict)[SERVING])) if p["title"] == PICTURE)
+    assert "KV 0.8, SMs 0.45" in panel["description"]
+    across, up = ([float(n) for n in re.findall(r"vector\(([\d.]+)\)", t["expr"])] for t in panel["targets"][-2:])
+    assert list(zip(across, up, strict=True)) == [(0.8, 0), (0.8, 1), (0.8, 0.45), (0, 0.45), (1, 0.45)]
+    assert limits_of(strict) == Limits(0.8, 0.45), "the app's picture has the same"
+
+
+def test_a_signal_inside_a_query_is_asked_as_that_signal_is():
+    for _, (x, y, _) in groups()[:2]:
+        for target, signal in ((x, "kv_usage_high_ratio"), (y, "gpu_sm_active_mean_ratio")):
+            by = BY_ID[signal].by
+            assert grafana.promql(Query("", "", signal=signal, by=by)) in target["expr"]
+        assert "<" not in x["expr"] + y["expr"]
 
 
 def test_without_grafanalib_the_error_says_what_to_install():

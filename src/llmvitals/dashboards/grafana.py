@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from llmvitals.dashboards.layout import BOARDS, GREY, INSTANCE, SELECTOR, Board, Kind, Leads, Limit, Panel, Query
-from llmvitals.dashboards.panels import LINES, STATES, TILES, Threshold, Variable, core, today
+from llmvitals.dashboards.layout import BOARDS
+from llmvitals.dashboards.model import (
+    GREY,
+    INSTANCE,
+    SELECTOR,
+    WINDOW,
+    Board,
+    Kind,
+    Leads,
+    Limit,
+    Panel,
+    Query,
+    Row,
+)
+from llmvitals.dashboards.panels import LINES, STATES, TILES, Points, Threshold, Variable, XYChart, core, today
 from llmvitals.settings import Settings
 from llmvitals.signals.algebra import Quantile
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql import to_promql
 
-WINDOW = "$__rate_interval"
-"""Grafana's own window: never under four scrapes of the data source, and it grows with the time range."""
-
 _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
 _APP = core.DashboardLink(type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=False)
+_EDGE = 0.05
+"""What the axes of an XY chart reach beyond 0 and 1, so that no point is cut in half."""
+
+_OF_ROW = "${app_url}/?instance=${__data.fields.instance}&model=${__data.fields.model}"
+_SIGNAL = re.compile(r"<(\w+)>")
 _OF_VALUE: dict[Leads, list[dict[str, Any]]] = {
     Leads.NOWHERE: [],
     Leads.APP: [
@@ -48,7 +65,7 @@ def promql(query: Query) -> str:
     A quantile of an empty histogram is NaN in Prometheus; the comparison drops it, so the panel says why it is empty.
     """
     if query.promql:
-        return query.promql
+        return _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), query.promql)
     expr = BY_ID[query.signal].expr
     if expr is None:
         together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
@@ -66,7 +83,7 @@ def limits(panel: Panel, settings: Settings) -> tuple[tuple[float, str], ...]:
 def _numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
     value = attrgetter(limit.setting)(settings)
     for number in value if isinstance(value, tuple) else (value,):
-        yield number, limit.color
+        yield (1.0 - number if limit.rest else number), limit.color
 
 
 def _board(board: Board, settings: Settings) -> core.Dashboard:
@@ -143,37 +160,90 @@ def _restarts() -> dict[str, Any]:
 
 
 def _placed(board: Board, settings: Settings) -> Iterator[Any]:
-    """Panels from left to right and top to bottom, each row's heading above them."""
+    """Panels from left to right and top to bottom, each row's heading above them; a collapsed row holds its own."""
     number, top = 0, 0
     for row in board.rows:
+        head = number + 1 if row.title else number
+        panels = list(_of_row(row, head, top + bool(row.title), settings))
         if row.title:
-            number += 1
-            yield core.RowPanel(id=number, title=row.title, gridPos=core.GridPos(h=1, w=_COLUMNS, x=0, y=top))
+            place = core.GridPos(h=1, w=_COLUMNS, x=0, y=top)
+            inside = panels if row.collapsed else []
+            yield core.RowPanel(id=head, title=row.title, gridPos=place, collapsed=row.collapsed, panels=inside)
             top += 1
-        left = tallest = 0
-        for panel in row.panels:
-            if left + panel.width > _COLUMNS:
-                top, left, tallest = top + tallest, 0, 0
-            number += 1
-            yield _drawn(panel, number, core.GridPos(h=panel.height, w=panel.width, x=left, y=top), settings)
-            left, tallest = left + panel.width, max(tallest, panel.height)
-        top += tallest
+        number = head + len(panels)
+        if not row.collapsed:
+            yield from panels
+            top = max((panel.gridPos.y + panel.gridPos.h for panel in panels), default=top)
+
+
+def _of_row(row: Row, number: int, top: int, settings: Settings) -> Iterator[Any]:
+    left = tallest = 0
+    for at, panel in enumerate(row.panels, number + 1):
+        if left + panel.width > _COLUMNS:
+            top, left, tallest = top + tallest, 0, 0
+        yield _drawn(panel, at, core.GridPos(h=panel.height, w=panel.width, x=left, y=top), settings)
+        left, tallest = left + panel.width, max(tallest, panel.height)
 
 
 def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -> core.Panel:
+    lines = [number for limit in panel.lines for number, _ in _numbers(limit, settings)]
     common = {
         "id": number,
         "gridPos": place,
         "title": panel.title,
-        "description": panel.description.format(slo=settings.slo, thresholds=settings.thresholds),
+        "description": panel.description.format(slo=settings.slo, thresholds=settings.thresholds, lines=lines),
         "dataSource": _SOURCE,
         "maxDataPoints": None,  # one point per pixel
         "targets": [_target(panel, query, at) for at, query in enumerate(panel.queries)],
         "links": [_APP, *map(_runbook, panel.causes)],
         "thresholds": [Threshold(GREY), *(Threshold(color, value) for value, color in limits(panel, settings))],
-        "overrides": [*_overrides(panel), *_named(panel)],
     }
-    return _DRAW[panel.kind](panel, common)
+    if panel.kind is Kind.XY:
+        return _points(panel, common, lines)
+    return _DRAW[panel.kind](panel, common | {"overrides": [*_overrides(panel), *_named(panel)]})
+
+
+def _points(panel: Panel, common: dict[str, Any], lines: list[float]) -> core.Panel:
+    """The groups of points in order of their queries, and their lines as one group more."""
+    groups = []
+    for name, mine in groupby(enumerate(panel.queries), lambda found: found[1].legend):
+        found = tuple(mine)
+        query = found[0][1]
+        refs = tuple(_ref(at) for at, _ in found)
+        groups.append(Points(name, query.color, refs, tuple(q.column for _, q in found), hollow=query.dashed))
+    across = _cross(panel, lines)
+    used = len(panel.queries)
+    groups.append(
+        Points(across[0].legend, GREY, tuple(_ref(used + n) for n in range(2)), groups[0].columns[:2], line=True)
+    )
+    links = [{"title": "Triage app", "url": _OF_ROW, "targetBlank": True}] if panel.leads is Leads.APP else []
+    return XYChart(
+        **common
+        | {"targets": [*common["targets"], *(_target(panel, query, used + n) for n, query in enumerate(across))]},
+        groups=tuple(groups),
+        unit=panel.unit,
+        low=-_EDGE,
+        high=1 + _EDGE,
+        empty=panel.empty,
+        ways=links,
+    )
+
+
+def _cross(panel: Panel, lines: list[float]) -> tuple[Query, Query]:
+    """x and y of the corners of one line that draws both, while any point is there: along one limit, then along the other."""
+    across, up = lines
+    corners = ((across, 0.0), (across, 1.0), (across, up), (0.0, up), (1.0, up))
+    legend = f"Limits: {across:g} across, {up:g} up"
+    x, y = (" or ".join(_corner(n, corner[axis]) for n, corner in enumerate(corners)) for axis in (0, 1))
+    while_there = f"and on () ({panel.present})"
+    return (
+        Query(legend, GREY, promql=f"({x}) {while_there}", by=("corner",)),
+        Query(legend, GREY, promql=f"({y}) {while_there}", by=("corner",)),
+    )
+
+
+def _corner(number: int, value: float) -> str:
+    return f'label_replace(vector({value:g}), "corner", "{number}", "", "")'
 
 
 def _tiles(panel: Panel, common: dict[str, Any]) -> core.Panel:
@@ -228,13 +298,14 @@ def _target(panel: Panel, query: Query, at: int) -> core.Target:
         refId=_ref(at),
         expr=promql(query),
         legendFormat=query.legend + labels,
-        instant=panel.kind is Kind.STAT,
+        instant=panel.kind in (Kind.STAT, Kind.XY),
         datasource=_SOURCE,
+        **({"format": "table"} if panel.kind is Kind.XY else {}),
     )
 
 
 def _ref(at: int) -> str:
-    return "ABCDEFGH"[at]
+    return "ABCDEFGHIJKLMN"[at]
 
 
 def _overrides(panel: Panel) -> Iterator[dict[str, Any]]:

@@ -1,131 +1,31 @@
-"""The boards as data: rows of panels, panels of signal ids. ``grafana.py`` draws them; nothing here knows its JSON.
-
-Limits are dotted names of settings (``slo.ttft_seconds``), so a line on a panel is the number a check compares with.
-Descriptions are format strings over ``slo`` and ``thresholds``. Colours are Okabe and Ito's palette ("Color Universal
-Design", 2008): they stay apart for colour-blind readers; a dash tells apart what sits in one panel.
-"""
+"""The boards as data: rows of panels, panels of signal ids. ``grafana.py`` draws them; nothing here knows its JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
-from llmvitals.schema import SCOPE
-
-INSTANCE = 'instance=~"$instance"'
-SELECTOR = f'{INSTANCE},model=~"$model"'
-"""What every query keeps: the targets and models chosen at the top of the board."""
-
-ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
-VERMILLION, PURPLE, GREY = "#D55E00", "#CC79A7", "#999999"
-
-
-class Kind(StrEnum):
-    """How a panel is drawn."""
-
-    LINES = "lines"
-    STACK = "stack"
-    STAT = "stat"
-    TIMELINE = "timeline"
-
-
-class Leads(StrEnum):
-    """Where a click on a panel's value leads, beside the links of the panel itself."""
-
-    NOWHERE = "nowhere"
-    APP = "app"  # the triage app, at the instance and model of the value
-    RUNBOOK = "runbook"  # the runbook of the value's cause
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One query of a panel: a signal by its id, or PromQL over the triage gauges where no signal says it.
-
-    ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
-    differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
-    """
-
-    legend: str
-    color: str
-    signal: str = ""
-    promql: str = ""
-    by: tuple[str, ...] = SCOPE
-    dashed: bool = False
-    unit: str = ""
-    names: tuple[tuple[int, str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A line across a panel: the dotted name of a setting (one number or several) and its colour."""
-
-    setting: str
-    color: str = VERMILLION
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
-
-    ``causes``: whose runbooks it links to; ``leads``: where a click on the value leads.
-    ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels.
-    """
-
-    kind: Kind
-    title: str
-    unit: str
-    queries: tuple[Query, ...]
-    description: str
-    empty: str
-    causes: tuple[str, ...] = ()
-    limits: tuple[Limit, ...] = ()
-    top: int | None = None
-    width: int = 8
-    height: int = 8
-    leads: Leads = Leads.NOWHERE
-    by_name: bool = False
-    names: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Panels under one heading; without a title they stand at the top of the board."""
-
-    title: str
-    panels: tuple[Panel, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """One dashboard: ``uid`` is its stable address, ``file`` its path in the project."""
-
-    uid: str
-    file: str
-    title: str
-    description: str
-    rows: tuple[Row, ...]
-
-
-NO_TRAFFIC = "no traffic"
-"""What a panel says whose queries divide by finished requests: without any there is no number."""
-
-NO_EXPORTER = "not on the page: is the exporter scraped?"
-
-
-def q(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:
-    """A query of one signal, kept apart by instance and model."""
-    return Query(legend, color, signal=signal, dashed=dashed, unit=unit)
-
-
-def gpu(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:
-    """A query of a GPU signal: a GPU belongs to a target, whatever models that serves, and its series name none."""
-    return Query(legend, color, signal=signal, by=("instance",), dashed=dashed, unit=unit)
-
-
-def total(signal: str, legend: str, color: str) -> Query:
-    """A query of one signal over everything selected: bands that are stacked must add up to one bar."""
-    return Query(legend, color, signal=signal, by=())
-
+from llmvitals.dashboards.hardware import GPUS, HOST, PLACED, UNPLACED
+from llmvitals.dashboards.model import (
+    BLUE,
+    GREEN,
+    GREY,
+    INSTANCE,
+    NO_EXPORTER,
+    NO_TRAFFIC,
+    ORANGE,
+    PURPLE,
+    SELECTOR,
+    SKY,
+    VERMILLION,
+    Board,
+    Kind,
+    Leads,
+    Limit,
+    Panel,
+    Query,
+    Row,
+    gpu,
+    q,
+    total,
+)
 
 VERDICT = Row(
     "",
@@ -438,6 +338,8 @@ QUEUE = Row(
 ENGINE = Row(
     "Engine and hardware",
     (
+        PLACED,
+        UNPLACED,
         Panel(
             Kind.LINES,
             "Seats: how many contexts fit",
@@ -508,37 +410,6 @@ ENGINE = Row(
             "no traffic",
             causes=("draft-rejected", "prefill-decode-interference"),
         ),
-        Panel(
-            Kind.LINES,
-            "The process in front",
-            "s",
-            (
-                q("frontend_residual_seconds", "outside the engine", PURPLE),
-                q("page_answer_seconds", "page answered in", ORANGE),
-                q("api_cpu_cores", "API CPU cores", GREY, dashed=True, unit="none"),
-            ),
-            "Time of a finished request outside queue and engine, the time the metrics page took (an event loop that"
-            " is late is late there too), and the CPU of the API process (right axis). Near one core with an idle"
-            " GPU: more API servers.",
-            "no page answered in this window",
-            causes=("api-server-bound", "connection-exhaustion"),
-        ),
-        Panel(
-            Kind.LINES,
-            "GPU memory and power",
-            "percentunit",
-            (
-                gpu("gpu_memory_used_ratio", "memory used", ORANGE),
-                gpu("gpu_power_watts", "power", GREY, dashed=True, unit="watt"),
-            ),
-            "Framebuffer in use, and power draw (right axis). High memory is normal: the engine reserves it at start."
-            " What matters is what is left for the rest. Power far under its usual at the same load: look at clocks"
-            " and throttling.",
-            "no dcgm-exporter is joined to this target",
-            causes=("vram-headroom", "hardware-event", "interconnect-bound"),
-            width=24,
-            height=6,
-        ),
     ),
 )
 
@@ -547,7 +418,7 @@ BOARDS: tuple[Board, ...] = (
         uid="llmvitals-serving",
         file="dashboards/llm-serving.json",
         title="LLM serving",
-        description="Why is it slow, and what to change: the verdict, the two separations, then the three layers.",
-        rows=(VERDICT, USER, QUEUE, ENGINE),
+        description="Why is it slow, and what to change: the verdict, the two separations, the three layers, the machine.",
+        rows=(VERDICT, USER, QUEUE, ENGINE, GPUS, HOST),
     ),
 )

@@ -1,0 +1,164 @@
+"""What a board is made of: rows of panels, panels of queries, and the short ways to write them. No JSON of Grafana here.
+
+Limits are dotted names of settings (``slo.ttft_seconds``), so a line on a panel is the number a check compares with.
+Descriptions are format strings over ``slo``, ``thresholds`` and ``lines`` (the numbers of an XY chart's lines). Colours are
+Okabe and Ito's palette ("Color Universal Design", 2008): they stay apart for colour-blind readers; a dash tells apart what
+sits in one panel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from llmvitals.schema import SCOPE
+
+INSTANCE = 'instance=~"$instance"'
+SELECTOR = f'{INSTANCE},model=~"$model"'
+"""What every query keeps: the targets and models chosen at the top of the board."""
+
+WINDOW = "$__rate_interval"
+"""Grafana's own window: never under four scrapes of the data source, and it grows with the time range."""
+
+ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
+VERMILLION, PURPLE, GREY = "#D55E00", "#CC79A7", "#999999"
+
+
+class Kind(StrEnum):
+    """How a panel is drawn."""
+
+    LINES = "lines"
+    STACK = "stack"
+    STAT = "stat"
+    TIMELINE = "timeline"
+    XY = "xy"
+
+
+class Leads(StrEnum):
+    """Where a click on a panel's value leads, beside the links of the panel itself."""
+
+    NOWHERE = "nowhere"
+    APP = "app"  # the triage app, at the instance and model of the value
+    RUNBOOK = "runbook"  # the runbook of the value's cause
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query of a panel: a signal by its id, or PromQL where no signal says it, in which ``<id>`` stands for a signal.
+
+    ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
+    differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
+    ``column``: of an XY chart, what the number is called; queries of one legend are the points' x, their y, and what else is
+    said of them, in this order.
+    """
+
+    legend: str
+    color: str
+    signal: str = ""
+    promql: str = ""
+    by: tuple[str, ...] = SCOPE
+    dashed: bool = False
+    unit: str = ""
+    names: tuple[tuple[int, str, str], ...] = ()
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A line across a panel: the dotted name of a setting (one number or several) and its colour.
+
+    ``rest``: the line lies where the setting is left of a whole.
+    """
+
+    setting: str
+    color: str = VERMILLION
+    rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
+
+    ``causes``: whose runbooks it links to; ``leads``: where a click on the value leads. ``lines``: of an XY chart, the lines
+    across x and across y; ``present``: PromQL of what must be there for them to be drawn.
+    ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels.
+    """
+
+    kind: Kind
+    title: str
+    unit: str
+    queries: tuple[Query, ...]
+    description: str
+    empty: str
+    causes: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    top: int | None = None
+    width: int = 8
+    height: int = 8
+    leads: Leads = Leads.NOWHERE
+    by_name: bool = False
+    names: tuple[tuple[str, str], ...] = ()
+    lines: tuple[Limit, ...] = ()
+    present: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under one heading; without a title they stand at the top of the board. ``collapsed``: a click opens it."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    collapsed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One dashboard: ``uid`` is its stable address, ``file`` its path in the project."""
+
+    uid: str
+    file: str
+    title: str
+    description: str
+    rows: tuple[Row, ...]
+
+
+NO_TRAFFIC = "no traffic"
+"""What a panel says whose queries divide by finished requests: without any there is no number."""
+
+NO_EXPORTER = "not on the page: is the exporter scraped?"
+
+
+def q(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:
+    """A query of one signal, kept apart by instance and model."""
+    return Query(legend, color, signal=signal, dashed=dashed, unit=unit)
+
+
+def gpu(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:
+    """A query of a GPU signal: a GPU belongs to a target, whatever models that serves, and its series name none."""
+    return Query(legend, color, signal=signal, by=("instance",), dashed=dashed, unit=unit)
+
+
+def each(
+    family: str,
+    legend: str,
+    color: str,
+    *by: str,
+    agg: str = "max",
+    dashed: bool = False,
+    unit: str = "",
+    rate: bool = False,
+) -> Query:
+    """A query of a family of GPUs or of the host, whose series name no model, kept apart by instance and ``by``.
+
+    ``rate``: the growth of a counter per second.
+    """
+    series = f"{family}{{{INSTANCE}}}"
+    labels = ("instance", *by)
+    asked = f"rate({series}[{WINDOW}])" if rate else series
+    expr = f"{agg} by ({', '.join(labels)}) ({asked})"
+    return Query(legend, color, promql=expr, by=labels, dashed=dashed, unit=unit)
+
+
+def total(signal: str, legend: str, color: str) -> Query:
+    """A query of one signal over everything selected: bands that are stacked must add up to one bar."""
+    return Query(legend, color, signal=signal, by=())
