@@ -286,6 +286,7 @@ def leaking(share: float = 0.7, *, left: float = 0.7, limit: float = 1024) -> Wi
         apart.server.set("llm_process_max_fds", limit)
         apart.server.set("llm_process_open_fds", limit * share)
         apart.set("llm_host_sockets", limit * share * left, state="close_wait")
+        apart.set("llm_host_open_fds", limit * share, process="api")
 
     return beside(healthy, each)
 
@@ -360,6 +361,7 @@ def not_ready(
     began = server.t - since
     for i in range(PAGES):
         load(server, i)
+        apart.set("llm_host_open_fds", 60, process="api")
         apart.set("llm_host_ready", 0 if i < share * PAGES else 1)
         apart.set("llm_host_started_time_seconds", server.t if young else began)
         if failed and i == 0:
