@@ -39,7 +39,7 @@ FINDING = {
 }
 SCHEMA = {
     "type": "object",
-    "required": ["verdict", "leading", "contributing", "steps", "blind", "window", "scope", "targets"],
+    "required": ["verdict", "leading", "contributing", "steps", "blind", "window", "scope", "binding", "targets"],
     "properties": {
         "verdict": {"enum": ["cause", "shedding", "healthy", "no-traffic", "undetermined"]},
         "leading": {"oneOf": [{"type": "null"}, FINDING]},
@@ -58,6 +58,11 @@ SCHEMA = {
             },
         },
         "blind": {"type": "array", "items": {"type": "object", "required": ["what", "why", "series"]}},
+        "binding": {
+            "type": "object",
+            "required": ["resource", "evidence", "why"],
+            "properties": {"resource": {"enum": ["kv", "compute", "bandwidth", "seats", "nothing", "unknown"]}},
+        },
         "targets": {
             "type": "array",
             "minItems": 1,

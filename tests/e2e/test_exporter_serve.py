@@ -113,7 +113,9 @@ def test_forms_and_compression_are_negotiated(exporter, accept, kind, end, encod
 
 def test_triage_is_the_document_and_can_be_narrowed_to_known_scopes_only(exporter):
     whole = get(exporter, "/triage").json()
-    assert {"verdict", "leading", "contributing", "steps", "blind", "window", "scope", "targets"} <= set(whole)
+    assert {"verdict", "leading", "contributing", "steps", "blind", "window", "scope", "binding", "targets"} <= set(
+        whole
+    )
     assert get(exporter, "/triage?instance=a&model=m").json()["scope"] == {"instance": "a", "model": "m"}
     assert get(exporter, "/triage?instance=http://169.254.169.254/").status_code == 404
 

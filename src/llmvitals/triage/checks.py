@@ -257,12 +257,7 @@ CHECKS: tuple[Check, ...] = (
             (VRAM_SHORT, NEIGHBOUR, ANY_HARM, KV_FREE),
         ),
         confirms=(Limit("device_oom_restarts", ">=", 1),),
-        cites=(
-            "gpu_memory_free_low_ratio",
-            "gpu_memory_free_low_bytes",
-            "gpu_memory_other_ratio",
-            "device_oom_restarts",
-        ),
+        cites=("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "device_oom_restarts"),
         explains=("not-serving", "rollout-and-probes", "cold-start", "telemetry-broken"),
         confidence=0.97,
         note="A scrape misses short peaks of memory: the number is a first step.",
