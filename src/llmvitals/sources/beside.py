@@ -12,7 +12,6 @@ from llmvitals.settings import Target
 from llmvitals.sources.node import Seen, wanted_of
 from llmvitals.sources.place import name_of
 from llmvitals.telemetry.gpu.join import join_gpus
-from llmvitals.telemetry.gpu.merge import merged
 from llmvitals.telemetry.identity.match import match
 from llmvitals.telemetry.identity.model import Found
 
@@ -72,12 +71,9 @@ def _labelled(snapshot: Snapshot, target: Target) -> Snapshot:
 
 def _cards(found: Found, target: Target, seen: Seen, page: Snapshot | None) -> Snapshot | None:
     """The GPUs that may be the engine's: of its page, and of the driver where the engine is on this machine."""
-    driver = None if found.elsewhere else seen.gpus
     if page is None:
-        return driver
-    if driver is None and seen.gpus_why and not found.elsewhere:
-        driver = Snapshot(seen.t, {}, detail=seen.gpus_why)  # what it counts must not come from the page meanwhile
-    return page if driver is None else merged(page, driver)
+        return None if found.elsewhere else seen.gpus
+    return page if found.elsewhere else seen.with_driver(page)
 
 
 def _with_host(engine: Snapshot, name: str, found: Found, seen: Seen) -> Snapshot:

@@ -19,8 +19,10 @@ from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Node, Target
 from llmvitals.sources.part import Got, Part
 from llmvitals.sources.place import base_url, name_of
+from llmvitals.telemetry.gpu.merge import merged
 from llmvitals.telemetry.identity.find import find
 from llmvitals.telemetry.identity.model import Found, Held, Pod, Processes, Wanted
+from llmvitals.telemetry.identity.trees import Trees
 from llmvitals.telemetry.kube.restarts import Restarts
 
 POD_LISTS_KEPT = 20
@@ -59,6 +61,18 @@ class Seen:
     host: Mapping[str, Mapping[Series, float]] = field(default_factory=dict)
     processes: Processes = field(default_factory=Processes)
     outcomes: tuple[Outcome, ...] = ()
+    _merged: dict[int, tuple[Snapshot, Snapshot]] = field(default_factory=dict, repr=False, compare=False)
+
+    def with_driver(self, page: Snapshot) -> Snapshot:
+        """A GPU exporter's page and what the driver shows made one, once for all engines that share the page."""
+        driver = self.gpus
+        if driver is None and self.gpus_why:
+            driver = Snapshot(self.t, {}, detail=self.gpus_why)  # what it counts must not come from the page meanwhile
+        if driver is None:
+            return page
+        if id(page) not in self._merged:
+            self._merged[id(page)] = (page, merged(page, driver))  # with the page, so that its id stays its own
+        return self._merged[id(page)][1]
 
 
 class HostLike(Protocol):
@@ -165,7 +179,8 @@ class Machine:
         (wanted, pods), t = self._asked, self._t
         self._here = frozenset((*_addresses(), self.name, socket.gethostname()))
         processes = reader.processes(frozenset(one.port for one in wanted))
-        found = {one.instance: find(one, processes, pods, self._here) for one in wanted}
+        trees = Trees.of(processes)
+        found = {one.instance: find(one, processes, pods, self._here, trees=trees) for one in wanted}
         samples = {
             name: reader.samples(one, t, engine=name, restarts=one.pod is None)
             for name, one in found.items()

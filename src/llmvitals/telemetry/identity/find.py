@@ -19,13 +19,21 @@ ENDED = frozenset({"Succeeded", "Failed"})
 NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --pid=host)"
 
 
-def find(wanted: Wanted, processes: Processes, pods: Sequence[Pod] = (), here: Collection[str] = frozenset()) -> Found:
-    """Where the engine is. ``here``: this machine's own addresses and names, beside loopback.
+def find(
+    wanted: Wanted,
+    processes: Processes,
+    pods: Sequence[Pod] = (),
+    here: Collection[str] = frozenset(),
+    *,
+    trees: Trees | None = None,
+) -> Found:
+    """Where the engine is. ``here``: this machine's own addresses and names, beside loopback. ``trees``: of ``processes``,
+    from whoever looks for several engines among them.
 
     ``how`` '' with a ``why``: it should be on this machine and was not found. ``how`` '' and ``why`` '': its address is not of
     this machine, or nobody reads the processes of it.
     """
-    trees = Trees.of(processes)
+    trees = trees or Trees.of(processes)
     if wanted.pod is not None:
         named = [pod for pod in pods if (pod.namespace, pod.name) == wanted.pod]
         if not named:
