@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -17,7 +16,6 @@ from llmvitals.triage.binding import ROWS, binding
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report
 from llmvitals.triage.verdict import Binding, Resource
-from llmvitals.triage.view import present
 from llmvitals.triage.walk import diagnose
 from support.made import Server, healthy, run
 from support.situations import batch_too_large, idle, kv_full, thrash
@@ -297,14 +295,6 @@ def test_the_page_says_it_with_a_series_for_each_resource():
         for name, binds in (("full", "kv"), ("blind", "unknown"))
         for one in Resource
     )
-
-
-@pytest.mark.parametrize(("values", "word"), [(QUEUED | PINNED, "Seats bind"), (QUEUED, "What binds is unknown")])
-def test_the_view_has_a_word_for_it(values, word):
-    verdict = replace(diagnose(idle(), SETTINGS), binding=binding(seen(WELL | values), SETTINGS))
-    bound = present(verdict).bound
-    assert (bound.badge.word, bound.why) == (word, verdict.binding.why)
-    assert [row.signal for row in bound.rows] == [e.signal for e in verdict.binding.evidence]
 
 
 def test_a_late_server_is_judged_by_its_last_third_there_too():

@@ -14,7 +14,6 @@ from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import (
     Action,
-    Binding,
     Blind,
     CheckResult,
     Evidence,
@@ -67,15 +66,6 @@ _HOLDS: Mapping[bool | None, Badge] = {
     True: Badge("Speaks for it", "alert", Tone.BAD),
     False: Badge("Speaks against it", "dash", Tone.QUIET),
     None: Badge("No data", "question", Tone.UNSURE),
-}
-
-RESOURCES: Mapping[Resource, Badge] = {
-    Resource.KV: Badge("KV binds", "layers", Tone.WARN),
-    Resource.COMPUTE: Badge("Compute binds", "layers", Tone.WARN),
-    Resource.BANDWIDTH: Badge("Bandwidth binds", "layers", Tone.WARN),
-    Resource.SEATS: Badge("Seats bind", "layers", Tone.WARN),
-    Resource.NOTHING: Badge("Nothing binds", "dash", Tone.QUIET),
-    Resource.UNKNOWN: Badge("What binds is unknown", "question", Tone.UNSURE),
 }
 
 NOTICES: Mapping[str, Badge] = {
@@ -172,16 +162,6 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """Which resource binds: its name, whether that is a limit, free or not known, a sentence, and the conditions."""
-
-    resource: str
-    badge: Badge
-    why: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A verdict as shown."""
 
@@ -194,7 +174,6 @@ class View:
     blind: tuple[Blind, ...]
     scope: str
     window: str
-    bound: Bound
 
 
 def present(verdict: Verdict) -> View:
@@ -211,7 +190,6 @@ def present(verdict: Verdict) -> View:
         blind=verdict.blind,
         scope=_scope(verdict.scope),
         window=_window(verdict.window),
-        bound=_bound(verdict.binding),
     )
 
 
@@ -282,11 +260,6 @@ def _card(finding: Finding) -> Card:
         note=finding.note,
         source=BY_CAUSE[finding.cause].source if finding.cause in BY_CAUSE else "",
     )
-
-
-def _bound(binding: Binding) -> Bound:
-    badge = RESOURCES[binding.resource]
-    return Bound(str(binding.resource), badge, binding.why, tuple(row(e) for e in binding.evidence))
 
 
 def _check(result: CheckResult) -> Check:
