@@ -19,7 +19,7 @@ class Server:
         self.clock = clock
         self.seconds = seconds
         self.outcome = "ok"
-        self.up = True
+        self.up = self.ready = True
         self.caller: object = None
         self.came: list[tuple[float, Call]] = []
         self.cancelled: list[tuple[float, Call]] = []

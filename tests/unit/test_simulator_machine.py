@@ -210,6 +210,25 @@ def test_a_rollout_brings_another_pod_of_the_same_workload() -> None:
     assert before.labels["pod-template-hash"] != after.labels["pod-template-hash"]
 
 
+@pytest.mark.parametrize("gateway", [None, Gateway()])
+def test_whose_probe_fails_serves_and_gets_no_call(gateway: Gateway | None) -> None:
+    server = live(gateway=gateway, faults=Faults(unready=((20.0, 40.0),)))
+    ready = [pods.read(server.pods_at(ORIGIN + t), node.NAME).pods[0] for t in (10, 30, 50)]
+    assert [(pod.ready, pod.ready_since) for pod in ready] == [
+        (True, ORIGIN - 599),
+        (False, None),
+        (True, ORIGIN + 40),
+    ]
+    failed = [a.sent for a in server.world.clients.log if a.outcome == "error"]
+    assert len(failed) > 40
+    assert all(20 <= t < 40 for t in failed)
+    assert server.answer_at(ORIGIN + 50).status == 200
+    if gateway is not None:  # it has nowhere to send them: no connection was tried
+        counts = {k.label("status"): v for k, v in server.gateway_at(ORIGIN + 50, LABELS).items() if k.label("status")}
+        assert counts["503"] == len(failed)
+        assert not [v for k, v in server.gateway_at(ORIGIN + 50, LABELS).items() if "connect_err" in k.name and v]
+
+
 def test_a_pods_container_is_the_one_in_its_processes_control_groups() -> None:
     server = live()
     (pod,) = pods.read(server.pods_at(ORIGIN + 10), node.NAME).pods

@@ -364,6 +364,13 @@ def rollout(draw: Draw) -> Pair:
     return Pair(good.part("faults", restarts=downs), good)
 
 
+def kept_out(draw: Draw) -> Pair:
+    """The readiness probe of a server that serves fails, and no call is led to it any more."""
+    good = base(draw, running=(4, 10))
+    late = draw.by(By((0.25, 0.4), (0.1, 0.25), (0.0, 0.1)))
+    return Pair(good.part("faults", unready=((good.times.onset + late * good.times.window, math.inf),)), good)
+
+
 def throttled(draw: Draw) -> Pair:
     """The card's clocks are held down, for heat or for power."""
     good = base(draw, running=(6, 12), plants=SEVERAL)
@@ -375,10 +382,15 @@ def throttled(draw: Draw) -> Pair:
 def gpu_error(draw: Draw) -> Pair:
     """The driver reports an error of the card, or of its memory."""
     good = base(draw)
-    at = good.times.onset + draw.between(1, 10)
-    if draw.whole(0, 1):
+    at, code = good.times.onset + draw.between(1, 10), draw.one((31, 48, 63, 79, 94))
+    kind = draw.whole(0, 2)
+    if kind == 0:
         return Pair(good.part("faults", ecc=(at,), row_remap_at=at), good)
-    return Pair(good.part("faults", xid=((at, draw.one((31, 48, 63, 79, 94))),)), good)
+    if kind == 1:  # the same error as once before: a gauge of the last code stands still
+        before = (good.times.onset * draw.between(0.1, 0.9), code)
+        good = good.part("faults", xid=(before,))
+        return Pair(good.part("faults", xid=(before, (at, code))), good)
+    return Pair(good.part("faults", xid=((at, code),)), good)
 
 
 # -- serving and telemetry --------------------------------------------------------------------------------------------

@@ -143,8 +143,11 @@ def every_tenant_grew(draw: Draw) -> Pair:
 
 
 def fast_link(draw: Draw) -> Pair:
-    """Tensor parallelism over a good link; decoding reads memory at full speed."""
-    return _well(base(draw, running=(6, 12), plants=SEVERAL))
+    """Tensor parallelism over a good link, or over PCIe at its full width, for which it is good enough."""
+    return _well(base(draw, running=(6, 12), plants=(*SEVERAL, OVER_PCIE)))
+
+
+OVER_PCIE = ("A100-80GB", "Qwen2.5-32B", 2, "PCIe 4.0 x16")
 
 
 def drained_burst(draw: Draw) -> Pair:

@@ -93,6 +93,7 @@ _ROWS: tuple[Scenario, ...] = (
         dialects=VLLM,
         lasts=0.9,
     ),
+    Scenario("kept-out-by-probe", F, faults.kept_out, ("rollout-and-probes",), shown_by=HOST),
     Scenario("hardware-throttled", F, faults.throttled, ("hardware-event",), shown_by=GPU),
     Scenario("hardware-error", F, faults.gpu_error, ("hardware-event",), shown_by=GPU, hazard=hazards.broke, lasts=0.9),
     Scenario("engine-stalled", F, faults.stall, ("not-serving",)),

@@ -99,7 +99,7 @@ def facts(before: Count, world: World, start: float, end: float, *, margin: floa
         finished=after.finished - before.finished,
         rejected=after.rejected - before.rejected,
         restarts=after.restarts - before.restarts,
-        events=sum(t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid))),
+        events=sum(start < t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid))),
         minutes=(end - start) / 60,
     )
 

@@ -29,7 +29,8 @@ class Caller(Protocol):
 
 
 class ApiServer:
-    """``caller``: where answers go; ``engine`` is set once it exists. ``failing(moment)``: every answer is a 500.
+    """``caller``: where answers go; ``engine`` is set once it exists. ``failing(moment)``: every answer is a 500;
+    ``unready(moment)``: its probe fails, and calls are not led to it.
 
     ``host``: how many descriptors the process may hold; each answered request leaves ``fd_leak`` of them open.
     """
@@ -42,6 +43,7 @@ class ApiServer:
         host: Host | None = None,
         fd_leak: float = 0.0,
         failing: Callable[[float], bool] = lambda moment: False,
+        unready: Callable[[float], bool] = lambda moment: False,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -54,7 +56,7 @@ class ApiServer:
         self._leaked = 0.0
         self._busy = 0.0  # when all work that it has taken on will be done
         self._lost = 0.0  # seconds that stalls have taken so far
-        self._failing = failing
+        self._failing, self._unready = failing, unready
 
     @property
     def open_fds(self) -> int:
@@ -81,9 +83,14 @@ class ApiServer:
         """Whether a new connection can be made: somebody listens, and has a descriptor for it."""
         return self.up and self.open_fds < self.host.max_fds
 
+    @property
+    def ready(self) -> bool:
+        """Whether calls are led to it: a service has no other endpoint."""
+        return not self._unready(self.clock.now)
+
     def receive(self, call: Call) -> None:
         """A request reaches the socket."""
-        if not self.accepts():
+        if not (self.ready and self.accepts()):
             self.clock.at(self.clock.now, lambda: self.caller.ended(call, self.clock.now, "error"))
             return
         self.calls[id(call)] = call

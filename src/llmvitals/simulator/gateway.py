@@ -31,6 +31,10 @@ FAILED = ("rejected", "error", "cut")
 class Upstream(Protocol):
     """Where the gateway sends calls on: the API process."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether calls may be led there at all."""
+
     def accepts(self) -> bool:
         """Whether a new connection can be made."""
 
@@ -190,6 +194,10 @@ class GatewayServer:
             self.book.queue_seconds[passage.stream.tenant].observe(self.clock.now - passage.entered)
         if not self.breaker.admit(call):
             self._answer(passage, "rejected", "503")
+            return
+        if not self.upstream.ready:  # the service has no endpoint: nothing is tried
+            self.breaker.result(call, failed=True)
+            self._answer(passage, "error", "503")
             return
         if self.connections >= config.connection_limit or not self.upstream.accepts() or not self._links.take():
             self.breaker.result(call, failed=True)

@@ -114,15 +114,19 @@ def _ready_since(world: World) -> float | None:
     """Simulated moment since which the pod is ready; None while it is not."""
     if not world.up:
         return None
-    since = world.restarts[-1].up if world.restarts else world.started + READY_SECONDS
-    return since if since <= world.now else None
+    started = world.restarts[-1].up if world.restarts else world.started + READY_SECONDS
+    kept_out = world.setup.faults.unready
+    since = max([started, *(end for _, end in kept_out if end <= world.now)])
+    return None if since > world.now or any(start <= world.now < end for start, end in kept_out) else since
 
 
 def _unready_since(world: World, where: node.Place) -> float:
     """Simulated moment since which it is not, while it is not."""
+    faults = world.setup.faults
     if not node.alive(world):
-        return world.setup.faults.dies_at
-    return max(where.pod_started, world.restarts[-1].down if world.restarts else where.pod_started)
+        return faults.dies_at
+    kept_out = (start for start, end in faults.unready if start <= world.now < end)
+    return max([where.pod_started, *(restart.down for restart in world.restarts), *kept_out])
 
 
 def _time(t: float) -> str:

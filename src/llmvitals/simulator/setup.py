@@ -95,7 +95,8 @@ class Faults:
     and its page are gone; ``failing`` (start, end): every request is answered 500, none reaches the engine;
     ``first_step_seconds``: what the first step of a process costs more (graph capture, compilation); ``xid`` (moment,
     code); ``ecc`` moments; ``row_remap_at``; ``other_memory`` (start, end, bytes): another process on the GPU;
-    ``fd_leak``: descriptors that each ended request leaves open; ``foreign_ports``: ephemeral ports others use.
+    ``fd_leak``: descriptors that each ended request leaves open; ``foreign_ports``: ephemeral ports others use; ``unready``
+    (start, end): its readiness probe fails, so that nobody sends it calls, though it would serve them.
     """
 
     stalls: tuple[tuple[float, float], ...] = ()
@@ -111,6 +112,7 @@ class Faults:
     other_memory: tuple[tuple[float, float, float], ...] = ()
     fd_leak: float = 0.0
     foreign_ports: int = 0
+    unready: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class World:
             host=setup.host,
             fd_leak=faults.fd_leak,
             failing=lambda t: _within(faults.failing, t) > t,
+            unready=lambda t: _within(faults.unready, t) > t,
         )
         self.gateway: GatewayServer | None = None
         if setup.gateway is not None:
