@@ -194,7 +194,7 @@ def lines(rows: Iterable[Line], source: str) -> str:
 def _line(row: Line, source: str, heads: tuple[str, ...]) -> str:
     cells = (
         _named(row.instance, row.model, source),
-        escape(row.kv),
+        f"{escape(row.kv)}{_small(row.kv_note)}",
         f"{escape(row.activity)}{_small(row.joined)}",
         escape(row.waiting),
         f"{escape(row.where)}{_small(row.apart)}",
@@ -202,7 +202,7 @@ def _line(row: Line, source: str, heads: tuple[str, ...]) -> str:
         parts.tag(row.badge),
     )
     told = "".join(
-        f'<td{" class=n" if head == "Waiting" else ""} data-l="{head}"><div>{cell}</div></td>'
+        f'<td{" class=n" if head in ("KV usage", "Waiting") else ""} data-l="{head}"><div>{cell}</div></td>'
         for head, cell in zip(heads, cells, strict=True)
     )
     return f'<tr data-replica="{escape(row.instance)}">{told}</tr>'

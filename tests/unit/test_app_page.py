@@ -38,7 +38,7 @@ def page(tmp_path, monkeypatch):
         return app, "\n".join(block.proto.body for block in app.get("html"))
 
     yield run
-    for name in ("parts", "charts"):
+    for name in ("parts", "charts", "picked"):
         sys.modules.pop(name, None)
 
 

@@ -68,7 +68,8 @@ def test_utilisation_is_no_compute_in_any_words(drawn):
 def test_what_needs_attention_comes_first(drawn):
     assert [r.instance for r in drawn.lines] == ["vllm-0", "vllm-1", "vllm-2", "vllm-3", "vllm-4"]
     first = drawn.lines[0]
-    assert (first.kv, first.activity, first.waiting) == ("98.5 % (estimate)", "31 % SMs active", "12")
+    assert (first.kv, first.kv_note) == ("98.5 %", "estimate")
+    assert (first.activity, first.waiting) == ("31 % SMs active", "12")
     assert (first.binds, first.joined) == ("KV cache", "GPU 0, joined by pod labels")
     assert first.badge.word == "KV cache saturation"
 

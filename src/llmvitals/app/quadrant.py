@@ -79,6 +79,7 @@ class Line:
     instance: str
     model: str
     kv: str
+    kv_note: str
     activity: str
     waiting: str
     where: str
@@ -221,7 +222,8 @@ def _line(one: Replica, fleet: Fleet, apart: tuple[int, Quadrant] | None) -> Lin
     return Line(
         instance=one.instance,
         model=one.model,
-        kv=_kv(one),
+        kv=_share(one.kv),
+        kv_note=one.kv_note,
         activity=_activity(one),
         waiting=_count(one.waiting),
         where=place.title if place else UNTOLD,
