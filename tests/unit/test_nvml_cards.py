@@ -310,7 +310,7 @@ def test_slices_that_the_driver_does_not_profile_keep_their_memory(nvml):
     seen = watched.after(15)
     assert seen.has("llm_gpu_memory_used_bytes", f"{uuid(0)}/2")
     kind, reason = seen.gap("llm_gpu_sm_active_ratio", f"{uuid(0)}/2")
-    assert kind == "missing"
+    assert kind == "unsupported"
     assert "CAP_SYS_ADMIN" in reason
 
 
@@ -343,7 +343,7 @@ def test_memory_in_use_without_a_process_asks_for_the_hosts_pids(nvml):
     nvml.cards({**H100, **memory(81559, 479, 60_000)}, {**H100, **memory(81559, 479, 520)})
     seen = Watched(nvml).after(1)
     kind, reason = seen.gap("llm_gpu_process_memory_bytes", 0)
-    assert kind == "missing"
+    assert kind == "unsupported"
     assert "hostPID" in reason
     assert seen.gap("llm_gpu_process_memory_bytes", 1) == ("", "")  # a driver alone takes some
 

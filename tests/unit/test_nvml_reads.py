@@ -216,7 +216,7 @@ def test_a_card_hidden_by_permissions_names_the_remedy(nvml):
     seen = Watched(nvml).after(1)
     assert seen.has("llm_gpu_power_watts", 0)
     kind, reason = seen.gap("llm_gpu_*", None)
-    assert kind == "missing"
+    assert kind == "unsupported"
     assert "/dev/nvidia1" in reason
 
 

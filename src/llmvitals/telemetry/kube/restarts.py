@@ -103,7 +103,7 @@ class Restarts:
             samples[series("llm_host_ready_time_seconds")] = pod.ready_since
         container = found.container or (pod.containers[0] if len(pod.containers) == 1 else None)
         if container is None:
-            gap = {"family": _RESTARTS, "gap": GapKind.MISSING.value, "reason": _SEVERAL}
+            gap = {"family": _RESTARTS, "gap": GapKind.UNSUPPORTED.value, "reason": _SEVERAL}
             return {**samples, series("llm_family_gap", **gap): 1.0}
         if container.started is not None:
             samples[series("llm_host_started_time_seconds")] = container.started

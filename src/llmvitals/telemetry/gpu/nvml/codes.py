@@ -48,10 +48,11 @@ class Code(IntEnum):
     NO_PROFILING = 10007
 
 
+# A refusal that lasts is how this machine is set up, and no verdict waits for it; what may pass by itself is missing.
 REASONS: Mapping[int, tuple[GapKind, str]] = {
     Code.INVALID_ARGUMENT: (GapKind.UNSUPPORTED, "this driver does not know what is asked for"),
     Code.NOT_SUPPORTED: (GapKind.UNSUPPORTED, "the driver does not support it on this card"),
-    Code.NO_PERMISSION: (GapKind.MISSING, "the driver gives no permission: run as root, or with CAP_SYS_ADMIN"),
+    Code.NO_PERMISSION: (GapKind.UNSUPPORTED, "the driver gives no permission: run as root, or with CAP_SYS_ADMIN"),
     Code.NOT_FOUND: (GapKind.UNSUPPORTED, "the driver finds no such thing on this card"),
     Code.TIMEOUT: (GapKind.MISSING, "the driver gave no answer within its own time limit"),
     Code.IRQ_ISSUE: (GapKind.MISSING, "the driver has a problem with the card's interrupts"),
@@ -59,8 +60,8 @@ REASONS: Mapping[int, tuple[GapKind, str]] = {
     Code.CORRUPTED_INFOROM: (GapKind.MISSING, "the card's infoROM is damaged"),
     Code.GPU_IS_LOST: (GapKind.MISSING, "the card is lost: it fell off the bus. Drain the node and reset or reboot it"),
     Code.RESET_REQUIRED: (GapKind.MISSING, "the card needs a reset before it works again (nvidia-smi --gpu-reset)"),
-    Code.OPERATING_SYSTEM: (GapKind.MISSING, "the operating system blocked the request"),
-    Code.IN_USE: (GapKind.MISSING, "the card is in use by what rules this out"),
+    Code.OPERATING_SYSTEM: (GapKind.UNSUPPORTED, "the operating system blocked the request"),
+    Code.IN_USE: (GapKind.UNSUPPORTED, "the card is in use by what rules this out"),
     Code.NO_DATA: (GapKind.MISSING, "the driver has no data yet"),
     Code.ARGUMENT_VERSION_MISMATCH: (GapKind.UNSUPPORTED, "this driver does not know this version of the request"),
     Code.DEPRECATED: (GapKind.UNSUPPORTED, "this driver has dropped it"),

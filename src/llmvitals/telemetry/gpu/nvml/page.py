@@ -129,7 +129,7 @@ class Page:
                 self.samples[device.series(PROCESSES, pid=str(pid))] = used
         taken = found[_USED][1] if _USED in found else 0.0
         if not held.held and held.refused is None and not isinstance(taken, Refused) and taken > UNSEEN_BYTES:
-            self._gap(PROCESSES, GapKind.MISSING, _UNSEEN, gpu=device.label)
+            self._gap(PROCESSES, GapKind.UNSUPPORTED, _UNSEEN, gpu=device.label)
 
     def _lost(self, card: Card, refused: Refused) -> None:
         """All of the card is a gap, but for what was counted of it."""
