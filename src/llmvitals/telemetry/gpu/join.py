@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series, Snapshot
-from llmvitals.telemetry.gpu.cards import PROCESS, Owner, numbered_alike, owner_of, pid_of
 from llmvitals.telemetry.identity.arguments import tensor_parallel as size_told
+from llmvitals.telemetry.identity.cards import PROCESS, Owner, numbered_alike, owner_of, pid_of
 from llmvitals.telemetry.identity.model import Found, Match, Processes
 
 EVERY = "llm_gpu_*"

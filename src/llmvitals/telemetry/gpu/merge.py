@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from llmvitals.gaps import GapKind
 from llmvitals.schema import Kind, family_of
 from llmvitals.series import Series, Snapshot
-from llmvitals.telemetry.gpu.cards import INFO
+from llmvitals.telemetry.identity.cards import INFO
 
 GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})

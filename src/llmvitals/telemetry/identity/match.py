@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from llmvitals.series import Snapshot
-from llmvitals.telemetry.gpu.cards import Cards, Owner, listed, numbered_alike, owner_of
+from llmvitals.telemetry.identity.cards import Cards, Owner, listed, numbered_alike, owner_of
 from llmvitals.telemetry.identity.find import NO_HOST_PIDS
 from llmvitals.telemetry.identity.model import Found, Held, Join, Match, Processes, Wanted
 
