@@ -34,7 +34,8 @@ DRAWN = f"""
 const svg = document.querySelector('{SVG}');
 const box = e => e.getBoundingClientRect();
 return {{
-  points: [...svg.querySelectorAll('.mark-symbol path[aria-label]')].filter(e => box(e).width > 6).map(e => [e.getAttribute('fill'), e.getAttribute('stroke'),
+  points: [...svg.querySelectorAll('.mark-symbol path[aria-label]')].filter(e => box(e).width > 6)
+    .map(e => [e.getAttribute('fill'), e.getAttribute('stroke'),
     box(e).width, box(e).x + box(e).width / 2, box(e).y + box(e).height / 2]),
   words: [...svg.querySelectorAll('.mark-text text')].map(e => e.textContent),
   rules: [...svg.querySelectorAll('.mark-rule line')].map(e => [box(e).x, box(e).y, box(e).width, box(e).height]),
