@@ -23,6 +23,7 @@ ENGINE = Snapshot(
 FOUND = Found(api=(10,), engine=(11,), how="port")
 TABLE = machine(process(10, 1, "vllm serve m"), process(11, 10, "VLLM::Worker"), process(30, 1, "train.py"))
 OTHER, PROCESS = "llm_gpu_memory_other_bytes", "llm_gpu_process_memory_bytes"
+GAP = "llm_family_gap"
 A = Match(("GPU-a",), Join.PROCESS_IDS)
 AB = Match(("GPU-a", "GPU-b"), Join.POD_LABELS)
 
@@ -304,3 +305,16 @@ def test_a_slices_own_name_survives_beside_the_pages_facts() -> None:
     rows = [dict(k.labels) for k in merged(page, driver).samples]
     assert {row["uuid"] for row in rows} == {"MIG-one", "MIG-two"}
     assert {(row["product"], row["mig_profile"], row["driver"]) for row in rows} == {("A100-SXM4", "1g.5gb", "590")}
+
+
+def test_a_card_that_the_driver_shows_without_processes_has_none_and_each_unsaid_one_stays() -> None:
+    page = look({"GPU-a": {POWER: 1.0}, "GPU-b": {POWER: 1.0}})
+    page.samples[series(GAP, family=PROCESS, gap="unsupported", reason="no field tells it")] = 1.0
+    driver = look({"GPU-a": {POWER: 1.0}, "GPU-b": {POWER: 1.0}})
+    assert reasons(merged(page, driver), PROCESS) == []
+    assert reasons(merged(page, look({"GPU-a": {POWER: 1.0}})), PROCESS) == ["no field tells it"]  # of GPU-b
+    for pid in ("10", "11"):
+        driver.samples[series(GAP, family=PROCESS, gap="unsupported", reason="not told", gpu="GPU-a", pid=pid)] = 1.0
+    driver.samples[series(PROCESS, gpu="GPU-a", pid="12")] = 5.0
+    told = [dict(k.labels) for k in merged(page, driver).samples if k.name == GAP and k.label("family") == PROCESS]
+    assert [(one["gpu"], one["pid"]) for one in told] == [("GPU-a", "10"), ("GPU-a", "11")]

@@ -183,7 +183,18 @@ def test_a_process_that_the_driver_may_not_name_is_nobodys(pid: int) -> None:
 def test_what_hides_the_processes_is_the_reason() -> None:
     hidden = Found(pod=POD, container=POD.containers[0], how="pod", why="no process is seen: hostPID")
     assert "hostPID" in match(engine(), hidden, gpus(*card("GPU-a", 0, pids={10: GIB})), (), TABLE).why
-    assert "node.nvml" in match(engine(), BARE, TWO, (), TABLE).why
+    blind = (series("llm_family_gap", family="llm_gpu_process_memory_bytes", gap="unsupported", reason="no field"), 1.0)
+    assert "node.nvml" in match(engine(), BARE, gpus(*card("GPU-a", 0), blind), (), TABLE).why
+    assert match(engine(), BARE, TWO, (), TABLE).why == "no process is on a GPU that is shown"  # they were looked for
+    refused = match(
+        engine(),
+        Found((10,), (11,), POD, POD.containers[0], "pod"),
+        gpus(*card("GPU-a", 0)),
+        (),
+        TABLE,
+        held_why="cannot be asked",
+    ).why
+    assert "by pod-resources: cannot be asked" in refused
 
 
 # -- engines beside each other ----------------------------------------------------------------------------------------

@@ -79,6 +79,33 @@ def test_a_socket_that_is_asked_for_and_not_there_is_said(cluster, tmp_path):
     assert "pod-resources" not in {one.name for one in _turn(_machine(cluster, "")).outcomes}
 
 
+def test_in_a_cluster_auto_says_what_the_api_server_refuses_and_asks_again_soon(cluster, monkeypatch):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    own = Kubernetes(api_url=cluster.url, interval_seconds=0.001, pod_resources="")
+    machine = Machine(Node(name="n1", nvml="off", processes="off", kubernetes=own))
+    cluster.refuse = [(403, {})]
+    (outcome,) = _turn(machine).outcomes
+    assert (outcome.name, outcome.ok) == ("pods", False)
+    assert "list" in outcome.why
+    cluster.pods = [api_server.pod()]
+    assert [pod.name for pod in _turn(machine).pods] == ["chat-0"]
+
+
+def test_a_reader_is_told_of_between_two_readings_too(cluster):
+    own = Kubernetes(enabled="on", api_url=cluster.url, interval_seconds=60.0, pod_resources="")
+    machine = Machine(Node(name="n1", nvml="off", processes="off", kubernetes=own))
+    cluster.pods = [api_server.pod()]
+    told = [[(one.name, one.ok) for one in _turn(machine).outcomes] for _ in range(3)]
+    assert told == [[("pods", True)]] * 3
+    assert len(cluster.asked) == 1
+
+
+def test_a_target_in_a_pod_is_looked_for_by_its_address_where_nobody_lists_pods():
+    machine = Machine(Node(name="n1", nvml="off", kubernetes=Kubernetes(enabled="off")))
+    remote = Target(url="http://192.0.2.7:8000", name="far", pod="serving/chat-0")
+    assert _turn(machine, [remote]).found["far"].elsewhere
+
+
 def test_a_folder_that_nobody_may_look_into_is_no_crash(monkeypatch):
     def forbidden(*_: object, **__: object):
         raise PermissionError(13, "Permission denied")

@@ -20,6 +20,7 @@ from llmvitals.exporters.judge import Scoped, families, judge
 from llmvitals.exporters.neighbours import GpuPages
 from llmvitals.exporters.page import Block, canonical, text
 from llmvitals.exporters.pods import Pods
+from llmvitals.exporters.readers import Troubles
 from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
@@ -87,6 +88,7 @@ class Engine:
         self._seen = NOBODY
         self._machine = machine
         self._known = previous._watches if previous and previous.settings.exporter == settings.exporter else {}
+        self._troubles: Troubles = previous._troubles if previous else Troubles()
         self._gpus = GpuPages(limits_of(settings))
         self._services = settings.services
         self._watches: dict[str, Watch] = {}
@@ -129,6 +131,7 @@ class Engine:
             self._machine.begin([wanted_of(watch.target) for watch in self._engines()], began)
         pages, gpu_pages = self._gather(until)
         self._seen = self._machine.end(until) if self._machine is not None else NOBODY
+        self._troubles.note(self._seen)
         collected = self.record(pages, gpu_pages, self._seen)
         return self._publish(self._clock() if now is None else now, began, start, collected)
 

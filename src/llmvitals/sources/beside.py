@@ -42,7 +42,16 @@ def beside(
         return Beside(_labelled(snapshot, target))
     cards = cards or Snapshot(seen.t, {}, detail=f"the driver: {seen.gpus_why}")
     own_page = bool(target.gpu_url)
-    got = match(wanted_of(target), found, cards, seen.held, seen.processes, own_page=own_page, others=others)
+    got = match(
+        wanted_of(target),
+        found,
+        cards,
+        seen.held,
+        seen.processes,
+        own_page=own_page,
+        others=others,
+        held_why=seen.held_why,
+    )
     snapshot = join_gpus(
         snapshot,
         cards,

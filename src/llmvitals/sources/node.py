@@ -48,7 +48,7 @@ class Seen:
     """One turn. ``found`` and ``host`` by the engine's instance; ``gpus`` None where the driver showed none.
 
     ``pods`` None: no list, so nothing follows from a pod that is not on it. ``gpus_why``: why the driver showed none, where it
-    was to show some.
+    was to show some; ``held_why``: the same of the kubelet.
     """
 
     t: float
@@ -56,6 +56,7 @@ class Seen:
     gpus: Snapshot | None = None
     gpus_why: str = ""
     held: tuple[Held, ...] = ()
+    held_why: str = ""
     pods: tuple[Pod, ...] | None = None
     found: Mapping[str, Found] = field(default_factory=dict)
     host: Mapping[str, Mapping[Series, float]] = field(default_factory=dict)
@@ -123,11 +124,11 @@ class Machine:
         made = readers or _readers(node, self.name)
         every = node.kubernetes.interval_seconds
         self._t = 0.0
-        self._asked: tuple[tuple[Wanted, ...], tuple[Pod, ...]] = ((), ())
+        self._asked: tuple[tuple[Wanted, ...], tuple[Pod, ...] | None] = ((), None)
         self._gpus = Part("nvml", node.nvml, lambda: partial(self._read_gpus, made.gpus()))
         self._host = Part("processes", node.processes, lambda: partial(self._read_host, made.processes()))
-        self._pods = Part("pods", _in_cluster(node), made.pods, every=every, keep=POD_LISTS_KEPT * every)
-        self._held = Part("pod-resources", _beside_kubelet(node), made.held, every=every)
+        self._pods = Part("pods", _in_cluster(node), made.pods, every=every, keep=POD_LISTS_KEPT * every, retry=every)
+        self._held = Part("pod-resources", _beside_kubelet(node), made.held, every=every, retry=every)
         self._restarts = Restarts()
         self._here: frozenset[str] = frozenset((self.name, socket.gethostname()))
 
@@ -138,7 +139,7 @@ class Machine:
 
     def begin(self, wanted: Sequence[Wanted], t: float) -> None:
         """Ask every reader that is due, ``t`` (unix seconds) being now. Never waits, never raises."""
-        self._t, self._asked = t, (tuple(wanted), self.pods)
+        self._t, self._asked = t, (tuple(wanted), self._pods.last.value)
         for part in (self._gpus, self._host, self._pods, self._held):
             part.begin()
 
@@ -155,6 +156,7 @@ class Machine:
             gpus=gpus.value,
             gpus_why=gpus.why,
             held=held.value or (),
+            held_why=held.why,
             pods=pods.value,
             found=seen.found,
             processes=seen.processes,
@@ -199,8 +201,8 @@ class _Host:
 
 
 def _outcome(name: str, got: Got[T]) -> Iterator[Outcome]:
-    """Of a reader that was asked; one that cannot be had here is none."""
-    if got.failed or got.fresh:
+    """How the last reading went, between two as well; a reader that cannot be had here is none."""
+    if got.failed or got.value is not None:
         yield Outcome(name, not got.failed, got.seconds, got.why)
 
 
@@ -218,16 +220,19 @@ def discovers(node: Node) -> bool:
 
 
 def _in_cluster(node: Node) -> str:
+    """``auto`` is ``on`` in a cluster: there is an API server, so that what it refuses is worth a word."""
     kubernetes = node.kubernetes
     here = kubernetes.api_url or os.environ.get("KUBERNETES_SERVICE_HOST")
-    return "off" if kubernetes.enabled == "auto" and not here else kubernetes.enabled
+    return ("on" if here else "off") if kubernetes.enabled == "auto" else kubernetes.enabled
 
 
 def _beside_kubelet(node: Node) -> str:
-    """``auto`` asks where there is a socket that may be seen; ``on`` asks in any case, so that what is amiss is said."""
+    """``auto`` asks where there is a socket that may be seen, ``on`` in any case; both say what is amiss with it then."""
     own = node.kubernetes
     absent = not own.pod_resources or (own.enabled == "auto" and not os.path.exists(own.pod_resources))  # noqa: PTH110
-    return "off" if absent else own.enabled  # Path.exists raises where the folder may not be looked into
+    return (
+        "off" if absent or own.enabled == "off" else "on"
+    )  # Path.exists raises where the folder may not be looked into
 
 
 def _readers(node: Node, name: str) -> Readers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from llmvitals.errors import LlmvitalsError
@@ -20,7 +20,7 @@ RETRY_SECONDS = 300.0
 class Got(Generic[T]):
     """The outcome of one turn. ``value`` None: there is none, and ``why`` says it ('' while nobody asked for it).
 
-    ``fresh``: it was read in this turn; ``seconds``: how long that took.
+    ``fresh``: it was read in this turn; ``seconds``: how long the last reading took.
     """
 
     value: T | None = None
@@ -39,13 +39,21 @@ class Part(Generic[T]):
 
     ``switch``: ``auto`` is silent where there is no such thing here, ``on`` says so, ``off`` never asks. ``every``: least
     seconds between two readings; in between the last value stands, and so it does for ``keep`` seconds once reading fails.
+    ``retry``: seconds until one that never worked is tried again.
     """
 
     def __init__(
-        self, name: str, switch: str, make: Callable[[], Callable[[], T]], *, every: float = 0.0, keep: float = 0.0
+        self,
+        name: str,
+        switch: str,
+        make: Callable[[], Callable[[], T]],
+        *,
+        every: float = 0.0,
+        keep: float = 0.0,
+        retry: float = RETRY_SECONDS,
     ) -> None:
         self.name = name
-        self._switch, self._make, self._every, self._keep = switch, make, every, keep
+        self._switch, self._make, self._every, self._keep, self._retry = switch, make, every, keep, retry
         self._flight: Flight[tuple[T, float]] = Flight()
         self._read: Callable[[], T] | None = None
         self._absent = ""
@@ -70,7 +78,7 @@ class Part(Generic[T]):
     def end(self, until: float) -> Got[T]:
         """What came until a moment (monotonic seconds). Never raises."""
         if not self._asked:
-            self._last = Got(self._last.value, self._last.why)
+            self._last = replace(self._last, fresh=False)
             return self._last
         try:
             value, seconds = self._flight.result(until)
@@ -87,7 +95,7 @@ class Part(Generic[T]):
 
     def _without(self, why: str, *, absent: bool = False) -> Got[T]:
         if absent:
-            self._due = time.monotonic() + RETRY_SECONDS
+            self._due = time.monotonic() + self._retry
             if self._switch == "auto":
                 return Got()  # there is no such thing here, and nobody said that there must be
         if self._last.value is not None and time.monotonic() - self._at <= self._keep:

@@ -13,6 +13,9 @@ GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
 """Counters that the second look has better: a page shows the last XID code, the driver gives every event."""
 
+MAY_BE_NONE = frozenset({"llm_gpu_process_memory_bytes"})
+"""Of a GPU that the driver shows without these and without a gap there are none: nothing runs on it."""
+
 AWAY = "what counts it could not be read, and another counter of it would not go on from there"
 
 
@@ -68,10 +71,16 @@ def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, 
     """What neither side gives. A gap of all GPUs becomes one of each that lacks the family."""
     gpus = {key.label("gpu"): None for key in samples if _of_a_gpu(key)}
     shown = {(key.name, key.label("gpu")) for key in samples}
+    said = {(key.label("family"), key.label("gpu")) for key in _told(driver) if not key.label("pid")}
+    shown |= {(f, g) for f in MAY_BE_NONE for g in _by_gpu(driver) if said.isdisjoint({(f, g), (f, "")})}
     told: dict[tuple[str, str], Series] = {}
+    parts: dict[Series, float] = {}  # of one process each: beside what is known of the others
     every: dict[Series, float] = {}
     for key in (*_told(page), *_told(driver)):  # the driver's last: its reason stands
         family = key.label("family")
+        if key.label("pid"):
+            parts[key] = 1.0
+            continue
         for gpu in [key.label("gpu")] if key.label("gpu") else gpus:
             told[family, gpu] = _with(key, gpu)
         if not gpus:
@@ -79,7 +88,7 @@ def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, 
     for family, gpu in lost:
         reason = {"family": family, "gap": GapKind.MISSING.value, "reason": AWAY, "gpu": gpu}
         told[family, gpu] = Series(GAP, tuple(sorted(reason.items())))
-    return {**every, **{key: 1.0 for where, key in told.items() if where not in shown}}
+    return {**every, **parts, **{key: 1.0 for where, key in told.items() if where not in shown}}
 
 
 def _told(snapshot: Snapshot) -> list[Series]:

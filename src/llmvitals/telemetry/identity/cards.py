@@ -44,6 +44,7 @@ class Cards:
     pids: Mapping[str, frozenset[int]]
     names: Mapping[str, tuple[str, ...]]
     no_pods: str = ""
+    no_pids: str = ""  # why the processes on some GPU are not known
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Cards:
@@ -52,13 +53,15 @@ class Cards:
         pods: dict[str, set[tuple[str, str, str]]] = {}
         pids: dict[str, set[int]] = {}
         names: dict[str, set[str]] = {}
-        no_pods = ""
+        no_pods = no_pids = ""
         for key in snapshot.samples:
             gpu = key.label("gpu")
             if key.name == "llm_family_gap" and key.label("family") == POD:
                 no_pods = max(no_pods, key.label("reason"))
             elif key.name == "llm_family_gap" and key.label("family") == PROCESS and key.label("pid"):
                 pids.setdefault(gpu, set()).add(pid_of(key))  # the driver names it, and not what it holds
+            elif key.name == "llm_family_gap" and key.label("family") == PROCESS:
+                no_pids = max(no_pids, key.label("reason"))
             if not key.name.startswith("llm_gpu_") or not gpu:
                 continue
             gpus[gpu] = gpus.get(gpu) or key.label("index")
@@ -80,6 +83,7 @@ class Cards:
             {gpu: frozenset(found) for gpu, found in pids.items()},
             {name: tuple(sorted(found)) for name, found in names.items()},
             no_pods,
+            no_pids,
         )
 
     def called(self, name: str) -> tuple[str, ...]:

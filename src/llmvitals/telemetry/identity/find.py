@@ -22,24 +22,26 @@ NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --p
 def find(
     wanted: Wanted,
     processes: Processes,
-    pods: Sequence[Pod] = (),
+    pods: Sequence[Pod] | None = (),
     here: Collection[str] = frozenset(),
     *,
     trees: Trees | None = None,
 ) -> Found:
     """Where the engine is. ``here``: this machine's own addresses and names, beside loopback. ``trees``: of ``processes``,
-    from whoever looks for several engines among them.
+    from whoever looks for several engines among them. ``pods`` None: nobody lists them, so that none is missing.
 
     ``how`` '' with a ``why``: it should be on this machine and was not found. ``how`` '' and ``why`` '': its address is not of
     this machine, or nobody reads the processes of it.
     """
     trees = trees or Trees.of(processes)
+    listed, pods = pods is not None, pods or ()
     if wanted.pod is not None:
         named = [pod for pod in pods if (pod.namespace, pod.name) == wanted.pod]
-        if not named:
+        if not named and listed:
             why = f"there is no pod {'/'.join(wanted.pod)} among the pods of this node: run the exporter on its node"
             return Found(why=f"{why}, or correct the target's pod")
-        return _in_pod(wanted, _newest(named), trees, processes)
+        if named:
+            return _in_pod(wanted, _newest(named), trees, processes)
     addressed = [pod for pod in pods if _is_at(pod, wanted.host)]
     if addressed:
         return _in_pod(wanted, _newest(addressed), trees, processes)

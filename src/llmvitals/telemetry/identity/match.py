@@ -22,6 +22,7 @@ class _Case:
     found: Found
     cards: Cards
     held: Sequence[Held]
+    held_why: str
     processes: Processes
     alike: bool
 
@@ -56,12 +57,15 @@ def match(
     *,
     own_page: bool = False,
     others: Collection[Found] = (),
+    held_why: str = "",
 ) -> Match:
     """The GPUs of ``gpus`` that serve the engine.
 
     ``own_page``: the engine's own settings name the page that the GPUs are from; where nothing else tells, and no other engine
     uses it, all its GPUs are meant. ``others``: the other engines that the same GPUs may serve. ``processes``: those among which
-    ``found`` was found. ``why`` can stand beside GPUs too: what a stronger way lacked, or a weaker one contradicts.
+    ``found`` was found. ``held_why``: why the kubelet did not say what it gave.
+
+    The answer's ``why`` can stand beside GPUs too: what a stronger way lacked, or a weaker one contradicts.
     """
     cards = Cards.of(gpus)
     if not cards.gpus:
@@ -69,7 +73,7 @@ def match(
         return Match(why="" if quiet else gpus.detail or "the GPU page shows no GPU")
     table = processes or Processes()
     on_gpus = frozenset[int]().union(*cards.pids.values())
-    case = _Case(wanted, found, cards, held, table, numbered_alike(on_gpus, table))
+    case = _Case(wanted, found, cards, held, held_why, table, numbered_alike(on_gpus, table))
     answers = {join: way(case) for join, way in _WAYS}
     answers = _apart(case, answers, others)
     join = next((join for join, answer in answers.items() if answer.gpus), None)
@@ -136,6 +140,8 @@ def _by_labels(case: _Case) -> _Answer:
 def _by_resources(case: _Case) -> _Answer:
     if case.pod is None:
         return _Answer()
+    if not case.held and case.held_why:
+        return _Answer(why=f"by pod-resources: {case.held_why}")
     of_pod = [one for one in case.held if (one.namespace, one.pod) == case.pod]
     own = [one for one in of_pod if not case.container or one.container == case.container]
     chosen: list[str] = []
@@ -155,8 +161,10 @@ def _is_gpu(resource: str) -> bool:
 def _by_pids(case: _Case) -> _Answer:
     if not case.found.pids:
         return _Answer(why=case.found.why)
-    if not case.cards.pids:
+    if not case.cards.pids and case.cards.no_pids:
         return _Answer(why="nothing shows which processes are on the GPUs: the driver's own reading (node.nvml) does")
+    if not any(case.cards.pids.values()):
+        return _Answer(why="no process is on a GPU that is shown")
     own = [gpu for gpu in case.cards.gpus if Owner.ENGINE in case.owners(gpu)]
     if own:
         return _Answer(case.cards.ordered(own))
