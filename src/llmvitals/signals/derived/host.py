@@ -26,7 +26,7 @@ RESTARTS = "llm_host_restarts_total"
 THREAD, CPU, CPU_LIMIT = (f"llm_host_{x}_cores" for x in ("busiest_thread", "cpu", "cpu_limit"))
 THROTTLED = "llm_host_cpu_throttled_seconds_total"
 MEMORY, MEMORY_LIMIT, RESIDENT = (f"llm_host_{x}_bytes" for x in ("memory", "memory_limit", "resident"))
-READY = "llm_host_ready"
+READY, WHERE = "llm_host_ready", "llm_host_info"
 STARTED, READY_SINCE = "llm_host_started_time_seconds", "llm_host_ready_time_seconds"
 API = "api"
 
@@ -115,11 +115,14 @@ def time_to_ready_seconds(c: Context) -> Reading:
 
 def not_ready_ratio(c: Context) -> Reading:
     """Share of the pages on which the engine's pod is not ready although its own page answers: a probe or a rollout keeps
-    traffic from a server that serves. Pages of a container that has only just started are left out.
+    traffic from a server that serves. Pages of a container that has only just started are left out. Outside a pod there is
+    nothing that could be unready.
     """
     ready, started = total(c, READY), total(c, STARTED)
     if not ready:
-        return silent(c, READY)
+        places = c.window.tracks(WHERE)
+        outside = bool(places) and not any(place.label("pod") for place in places)
+        return no_traffic("pod that it runs in") if outside else silent(c, READY)
     answered = {s.t for s, up in zip(c.window.snapshots, c.pages_up, strict=True) if up}
     young = c.settings.thresholds.cold_start_seconds
     seen = [v for t, v in ready.items() if t in answered and t - started.get(t, 0.0) > young]
