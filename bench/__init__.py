@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measured:
-    """One line of the table: ``ours`` and ``theirs`` in the same ``unit``; the bar holds while ours/theirs <= ``bar``."""
+    """One line of the table: ``ours`` and ``theirs`` in the same ``unit``; the bar holds while ours/theirs <= ``bar``.
+
+    An infinite bar is none: the ratio is there to be known.
+    """
 
     what: str
     ours: float

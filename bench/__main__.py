@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 
-from bench import Bench, Measured, page, parse
+from bench import Bench, Measured, node, page, parse
 
-BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH)
+BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH, node.BENCH)
 
 
 def table(rows: list[Measured]) -> str:
     """The measurements as Markdown."""
     lines = ["| measured | ours | compared with | ratio | bar | |", "|---|---:|---:|---:|---:|---|"]
     for row in rows:
-        numbers = f"{row.ours:.3g} {row.unit} | {row.theirs:.3g} {row.unit} | {row.ratio:.3f} | {row.bar:g}"
-        lines.append(f"| {row.what} | {numbers} | {'holds' if row.holds else 'MISSED'} |")
+        bar, holds = (f"{row.bar:g}", "holds" if row.holds else "MISSED") if row.bar < math.inf else ("none", "")
+        numbers = f"{row.ours:.3g} {row.unit} | {row.theirs:.3g} {row.unit} | {row.ratio:.3f} | {bar}"
+        lines.append(f"| {row.what} | {numbers} | {holds} |")
     return "\n".join(lines)
 
 
