@@ -16,11 +16,13 @@ class Spaces:
         self._root = root
         self._tables: dict[str, tuple[bytes, ...]] = {}
         self._sockets: dict[str, Sockets] = {}
+        self._ephemeral: frozenset[int] | None = None
 
     def forget(self) -> None:
         """What was read belongs to a cycle that is over."""
         self._tables.clear()
         self._sockets.clear()
+        self._ephemeral = None
 
     def of(self, pid: int | str) -> str:
         """A name of the namespace that a process is in; '' when this may not be seen."""
@@ -60,7 +62,9 @@ class Spaces:
         ``/proc/sys/net`` shows each reader its own namespace, whatever process or mount it is reached through, so that nothing
         is known of another one's range: a new namespace begins with the kernel's default, not with the host's setting.
         """
-        return port_range(
-            text_of(f"{self._root}/{_PORTS}/ip_local_port_range"),
-            text_of(f"{self._root}/{_PORTS}/ip_local_reserved_ports"),
-        )
+        if self._ephemeral is None:
+            self._ephemeral = port_range(
+                text_of(f"{self._root}/{_PORTS}/ip_local_port_range"),
+                text_of(f"{self._root}/{_PORTS}/ip_local_reserved_ports"),
+            )
+        return self._ephemeral
