@@ -5,6 +5,7 @@ The worker is a child like a real engine's; it ends with its parent, however tha
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import sys
@@ -31,7 +32,8 @@ def main(host: str, port: int, folder: Path) -> None:
             self.send_header("content-type", "text/plain")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # who asked has gone
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass

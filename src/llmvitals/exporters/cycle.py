@@ -31,7 +31,6 @@ from llmvitals.sources.beside import left_over
 from llmvitals.sources.live import Fetch
 from llmvitals.sources.node import Machine, Seen, wanted_of
 from llmvitals.sources.place import name_of
-from llmvitals.sources.views import is_gateway
 from llmvitals.telemetry.flight import land
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
@@ -159,7 +158,7 @@ class Engine:
 
     def _engines(self) -> Iterator[Watch]:
         """The targets that are looked for among the processes: a gateway's are not an engine's."""
-        return (w for w in self._watches.values() if not is_gateway(w.target.kind, tuple(w.history)[-1:]))
+        return (watch for watch in self._watches.values() if not watch.gateway)
 
     def publish(self, now: float, collected: Iterable[Collected] = ()) -> Cycle:
         """Judge what the window up to ``now`` (unix seconds) holds and make the page, without fetching anything."""

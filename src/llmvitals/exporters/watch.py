@@ -15,6 +15,7 @@ from llmvitals.sources.beside import beside
 from llmvitals.sources.node import Seen
 from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
+from llmvitals.sources.views import is_gateway
 from llmvitals.telemetry.flight import Flight
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
@@ -89,6 +90,7 @@ class Watch:
     flight: Flight[RawPage] = field(default_factory=Flight)
     history: deque[Snapshot] = field(default_factory=_history)
     up: bool | None = None
+    gateway: bool = False  # whether its newest readable page is a gateway's
     gpus: frozenset[str] = frozenset()  # labels `gpu` of those that it got last
     prober: Prober | None = None
 
@@ -101,6 +103,7 @@ class Watch:
             target,
             name,
             Ingest(instance=name, kind=target.kind, labels=target.labels, limits=limits),
+            gateway=is_gateway(target.kind, ()),
             prober=_prober(target),
         )
 
@@ -117,7 +120,10 @@ class Watch:
         """Add one page, and what was seen beside the engine at the same time, to the history."""
         start = time.perf_counter()
         snapshot = self._read(page)
-        yield Collected(self.name, "engine", self._noted(snapshot), (page.took or 0.0) + time.perf_counter() - start)
+        up = self._noted(snapshot)
+        if up:  # one that does not answer is what it was
+            self.gateway = is_gateway(self.target.kind, (snapshot,))
+        yield Collected(self.name, "engine", up, (page.took or 0.0) + time.perf_counter() - start)
         start = time.perf_counter()
         snapshot, joined = self._joined(snapshot, around)
         if around.gpus is not None:
@@ -153,8 +159,9 @@ class Watch:
 
     def _joined(self, snapshot: Snapshot, around: Around) -> tuple[Snapshot, bool]:
         page = around.gpus.page if around.gpus is not None else None
+        seen = NOBODY if self.gateway else around.seen
         try:
-            got = beside(snapshot, self.target, around.seen, page, others=around.others)
+            got = beside(snapshot, self.target, seen, page, others=around.others)
         except Exception as error:  # one collector never takes the page down
             log("join-failed", level=logging.WARNING, instance=self.name, error=repr(error))
             self.gpus = frozenset()

@@ -130,12 +130,14 @@ class _Beside:
 
 
 def _snapshots(feed: Feed, beside: Sequence[_Beside], limits: Limits | None) -> Iterator[Snapshot]:
+    pages = tuple(_read(feed, limits))
+    front = is_gateway(feed.kind, pages)  # what a machine shows of a gateway is no engine's
     own = [
         (one, any(one.cards & other.cards for other in beside if other.owner != feed.name))
         for one in beside
-        if one.owner == feed.name
+        if one.owner == feed.name and not (front and one.feed.kind == CANONICAL_KIND)
     ]
-    for snapshot in _read(feed, limits):
+    for snapshot in pages:
         joined = snapshot
         for one, shared in own:
             near = nearest(one.pages, snapshot.t)

@@ -17,6 +17,7 @@ from llmvitals.simulator.canonical import text
 from llmvitals.sources.beside import beside
 from llmvitals.sources.node import Machine, Seen, wanted_of
 from llmvitals.sources.place import name_of
+from llmvitals.sources.views import is_gateway
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import RawPage
 
@@ -26,9 +27,11 @@ _SAID = frozenset({Origin.GPU, Origin.HOST})
 
 
 def sighted(machine: Machine, targets: Sequence[Target], timeout_s: float) -> tuple[Target, ...]:
-    """The targets that are on this machine, found in one turn of at most ``timeout_s`` seconds."""
-    seen = _turn(machine, targets, timeout_s)
-    return tuple(target for target in targets if _page(target, targets, seen) is not None)
+    """The engines that are on this machine, found in one turn of at most ``timeout_s`` seconds."""
+    fronts = {target.gateway for target in targets}
+    engines = [one for one in targets if name_of(one) not in fronts and not is_gateway(one.kind, ())]
+    seen = _turn(machine, engines, timeout_s)
+    return tuple(target for target in engines if _page(target, engines, seen) is not None)
 
 
 @contextlib.contextmanager
