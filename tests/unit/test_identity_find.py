@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmvitals.telemetry.identity.find import find
@@ -375,7 +377,8 @@ def test_what_should_be_here_and_is_not_is_said_with_its_remedy() -> None:
     silent = find(engine(9999), ONE)
     assert not silent.elsewhere
     assert "port 9999" in silent.why
-    assert "hostPID" in silent.why
+    assert "hostPID" not in silent.why  # the whole host is seen
+    assert "hostPID" in find(engine(9999), replace(ONE, host=False)).why
     told = find(engine(9999), machine(why="run as root"))
     assert told.why.endswith("run as root")
     absent = find(engine(8000, pod=("chat", "vllm-9")), ONE, [POD])

@@ -105,7 +105,8 @@ def _by_declared_port(wanted: Wanted, trees: Trees, processes: Processes, pods: 
     if not trees.table:
         return Found(why=processes.why)
     nothing = f"no process that the exporter sees listens on port {wanted.port}"
-    return Found(why=f"{nothing}: {processes.why or f'check that it runs, or {NO_HOST_PIDS}'}")
+    check = "check that it runs" if processes.host else f"check that it runs, or {NO_HOST_PIDS}"
+    return Found(why=f"{nothing}: {processes.why or check}")
 
 
 # -- by pod -----------------------------------------------------------------------------------------------------------
