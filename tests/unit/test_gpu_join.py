@@ -240,6 +240,13 @@ def test_a_family_is_never_made_of_two_sides() -> None:
     assert list(merged(page, driver).samples.items()) == [(series(HELD, gpu="GPU-a", reason="power"), 8.0)]
 
 
+def test_each_kind_of_link_counts_for_itself() -> None:
+    limit = "llm_gpu_link_limit_bytes_per_second"
+    page = look({"GPU-a": {f"{limit}|link=pcie": 6e10}})
+    driver = look({"GPU-a": {f"{limit}|link=pcie": 5e10, f"{limit}|link=nvlink": 9e11}})
+    assert {k.label("link"): v for k, v in merged(page, driver).samples.items()} == {"pcie": 6e10, "nvlink": 9e11}
+
+
 def test_a_gpu_keeps_the_pages_index() -> None:
     page = look({"GPU-a": {f"{POWER}|index=3": 1.0}})
     driver = look({"GPU-a": {f"{SM}|index=0": 0.5}, "GPU-b": {f"{SM}|index=1": 0.5}})

@@ -332,6 +332,11 @@ def test_gpus_are_joined_by_pod_labels_or_without_them_by_process_ids(
     assert one(samples, "llm_gpu_memory_other_bytes", index="0") == 4e9
     assert one(samples, "llm_gpu_memory_other_bytes", index="1") == 0
     assert one(samples, "llm_tensor_parallel_size", source="arguments") == 4
+    limits = {k.label("link"): v for k, v in samples.items() if "link_limit" in k.name and k.label("index") == "3"}
+    assert limits == {  # the page knows the slot, the driver the links between the cards
+        "pcie": pytest.approx(126e9, rel=0.01),
+        "nvlink": pytest.approx(900e9, rel=0.07),
+    }
     assert one(samples, "llm_host_ready") == 1
     assert all(k.label("instance") == "sim" for k in samples)
 

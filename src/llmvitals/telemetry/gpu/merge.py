@@ -13,6 +13,9 @@ GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
 """Counters that the second look has better: a page shows the last XID code, the driver gives every event."""
 
+BY_LINK = frozenset({"llm_gpu_link_limit_bytes_per_second", "llm_gpu_link_errors_total"})
+"""Families of which each kind of link counts for itself: a page that shows the slot on PCIe says nothing of NVLink."""
+
 MAY_BE_NONE = frozenset({"llm_gpu_process_memory_bytes"})
 """Of a GPU that the driver shows without these and without a gap there are none: nothing runs on it."""
 
@@ -20,7 +23,8 @@ AWAY = "what counts it could not be read, and another counter of it would not go
 
 
 def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
-    """The GPUs of ``primary`` (a page), and of ``secondary`` (the driver) what the page lacks, per family and GPU.
+    """The GPUs of ``primary`` (a page), and of ``secondary`` (the driver) what the page lacks, per family, GPU and kind
+    of link.
 
     GPUs are the same by their label ``gpu`` and keep the page's ``index``. A gap goes where the other look fills it; where both
     have none, the driver's reason stays, which speaks of the card and not of a list of fields. Counters never change sides
@@ -33,10 +37,10 @@ def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
     for gpu in {**own, **more}:
         first, second = own.get(gpu, {}), more.get(gpu, {})
         index = _index(first) or _index(second)
-        for family in {**first, **second}:
-            rows = _chosen(family, first, second, primary, secondary)
+        for part in {**first, **second}:
+            rows = _chosen(part, first, second, primary, secondary)
             if rows is None:
-                lost.add((family, gpu))
+                lost.add((part[0], gpu))
             samples |= {_numbered(key, index): value for key, value in (rows or {}).items()}
     samples |= {key: value for key, value in primary.samples.items() if not _of_a_gpu(key) and key.name != GAP}
     samples |= _gaps(primary, secondary, samples, lost)
@@ -44,20 +48,23 @@ def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
 
 
 Rows = Mapping[Series, float]
+Part = tuple[str, str]
+"""A family, and the kind of link where each counts for itself."""
 
 
 def _chosen(
-    family: str, first: Mapping[str, Rows], second: Mapping[str, Rows], page: Snapshot, driver: Snapshot
+    part: Part, first: Mapping[Part, Rows], second: Mapping[Part, Rows], page: Snapshot, driver: Snapshot
 ) -> Rows | None:
     """The side that gives a family of one GPU; None where that side could not be read this time."""
+    family = part[0]
     if family == INFO:
-        return _facts(first.get(family, {}), second.get(family, {}))
+        return _facts(first.get(part, {}), second.get(part, {}))
     known = family_of(family)
     if known is None or known.kind is not Kind.COUNTER:
-        return first.get(family) or second.get(family)
+        return first.get(part) or second.get(part)
     if family in COUNTED_BY_US:
-        return second.get(family) or (None if driver.detail else first.get(family))
-    return first.get(family) or (None if page.detail else second.get(family))
+        return second.get(part) or (None if driver.detail else first.get(part))
+    return first.get(part) or (None if page.detail else second.get(part))
 
 
 def _facts(first: Rows, second: Rows) -> Rows:
@@ -104,16 +111,17 @@ def _of_a_gpu(key: Series) -> bool:
     return key.name.startswith("llm_gpu_") and bool(key.label("gpu"))
 
 
-def _by_gpu(snapshot: Snapshot) -> dict[str, dict[str, dict[Series, float]]]:
-    found: dict[str, dict[str, dict[Series, float]]] = {}
+def _by_gpu(snapshot: Snapshot) -> dict[str, dict[Part, dict[Series, float]]]:
+    found: dict[str, dict[Part, dict[Series, float]]] = {}
     for key, value in snapshot.samples.items():
         if _of_a_gpu(key):
-            found.setdefault(key.label("gpu"), {}).setdefault(key.name, {})[key] = value
+            part = (key.name, key.label("link") if key.name in BY_LINK else "")
+            found.setdefault(key.label("gpu"), {}).setdefault(part, {})[key] = value
     return found
 
 
-def _index(families: Mapping[str, Rows]) -> str:
-    return next((text for rows in families.values() for key in rows if (text := key.label("index"))), "")
+def _index(parts: Mapping[Part, Rows]) -> str:
+    return next((text for rows in parts.values() for key in rows if (text := key.label("index"))), "")
 
 
 def _numbered(key: Series, index: str) -> Series:
