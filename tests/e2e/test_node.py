@@ -248,6 +248,20 @@ def test_a_driver_that_hangs_costs_its_own_numbers_alone_and_they_come_again(wor
     wait_for(lambda: joins(served).get("a") == {(uuid(0), "process-ids")}, "the join, anew")
 
 
+def test_a_gpu_that_falls_off_the_bus_stays_its_engines_so_that_the_error_is_too(world):
+    engine = world.engine()
+    world.cards.on(0, engine.worker)
+    world.cards.show()
+    served = world.serve({"url": engine.url, "name": "a"}, gpu_url="")
+    wait_for(lambda: joins(served).get("a"), "the join")
+    world.cards.keys |= {"0.xid": 1, "0.xid.0": 79, "0.lost": 15}
+    world.cards.show()
+    ((_, labels, value),) = wait_for(lambda: served.found("llm_gpu_xid_events_total", xid="79"), "the error")
+    assert (labels["instance"], labels["gpu"], labels["join"], value) == ("a", uuid(0), "process-ids", 1.0)
+    assert "fell off the bus" in reasons(served, POWER, instance="a", gpu=uuid(0))
+    assert served.found(POWER, gpu=uuid(0)) == []
+
+
 def test_sigterm_ends_the_process_while_the_driver_hangs(world):
     engine = world.engine()
     served = world.serve({"url": engine.url, "name": "a"})

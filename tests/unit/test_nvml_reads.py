@@ -15,7 +15,7 @@ from llmvitals.errors import LlmvitalsError
 from llmvitals.telemetry.flight import Flight, Late
 from llmvitals.telemetry.gpu.nvml import Reader
 from llmvitals.telemetry.gpu.nvml.facts import FACTS_SECONDS
-from support.nvml.double import H100, H200, L40S, LOADED, T4, uuid
+from support.nvml.double import H100, H200, L40S, LOADED, MIB, T4, uuid
 from support.nvml.reading import START, Watched
 
 pytestmark = pytest.mark.cc
@@ -181,6 +181,26 @@ def test_a_lost_card_is_told_and_the_others_go_on(nvml):
     nvml.calls()
     watched.after(15)
     assert sum("(1," in call for call in nvml.calls()) <= 3  # a lost card may answer slowly
+
+
+def test_the_processes_of_a_lost_card_are_still_named_without_a_number(nvml):
+    nvml.cards(H100)
+    nvml.processes(0, "compute", [(4242, 50_000 * MIB)])
+    watched = Watched(nvml)
+    watched.after(1)
+    nvml.set("0.lost", 15)
+    seen = watched.after(15)
+    held = [key for key in seen.snapshot.samples if key.label("family") == "llm_gpu_process_memory_bytes"]
+    assert "4242" in {key.label("pid") for key in held}
+    assert not seen.has("llm_gpu_process_memory_bytes")
+
+
+def test_a_number_that_stands_for_none_is_a_gap(nvml):
+    nvml.cards({**H100, "power": 2**32 - 1, "field.83": 2**32 - 1})
+    seen = Watched(nvml).after(1)
+    assert not seen.has("llm_gpu_power_watts")
+    assert "outside its range" in seen.gap("llm_gpu_power_watts")[1]
+    assert not seen.has("llm_gpu_energy_joules_total")
 
 
 def test_a_lost_card_is_still_named_when_it_cannot_even_be_opened(nvml):

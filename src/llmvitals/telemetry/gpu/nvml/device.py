@@ -39,6 +39,7 @@ class Device:
     bits: tuple[float, int] | None = None  # the reasons for held clocks, and when
     held: dict[str, float] = field(default_factory=dict)  # seconds by reason, added up from those bits
     profile: Profile | None = None
+    pids: tuple[int, ...] = ()  # the processes that it had last
 
     def series(self, family: str, **labels: str) -> Series:
         """A series of this device."""

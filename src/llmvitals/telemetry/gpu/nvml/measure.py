@@ -21,6 +21,10 @@ _ROUNDING = 1.01
 """A ratio may lie this far above 1: percentages are rounded, and two clocks are divided."""
 
 
+BLANK = frozenset({2.0**32 - 1, 2.0**64 - 1})
+"""-1 in an unsigned number, which stands for "not available" (NVML_VALUE_NOT_AVAILABLE)."""
+
+
 class Lost(Exception):  # noqa: N818  # a state of the card, which the reader tells as gaps
     """The card is gone or needs a reset: nothing more is asked of it in this read."""
 
@@ -122,6 +126,8 @@ def _number(row: Row, value: float | Refused) -> float | Refused:
     """In base units and inside its range."""
     if isinstance(value, Refused):
         return value
+    if value in BLANK:
+        return Refused(Code.UNUSABLE, "")
     scaled = value * row.scale
     if row.positive and value == 0.0:
         return Refused(Code.ZERO, "")

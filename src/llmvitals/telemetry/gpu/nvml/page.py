@@ -120,6 +120,8 @@ class Page:
 
     def _occupants(self, asking: Asking, device: Device, found: Found) -> None:
         held = occupants(asking, device)
+        if held.refused is None:
+            device.pids = tuple(held.held)
         if held.refused is not None:
             self._refused(device, PROCESSES, held.refused)
         for pid, used in held.held.items():
@@ -140,6 +142,9 @@ class Page:
         self._info(card)
         for family in (ALL, *FAMILIES):
             self._refused(card, family, refused)
+        for device in (card, *card.slices.values()):  # whose it was when it fell, so that they are told of its end
+            for pid in device.pids:
+                self._gap(PROCESSES, refused.kind, refused.reason, gpu=device.label, pid=str(pid))
 
     def _refused(self, device: Device, family: str, refused: Refused) -> None:
         self._gap(family, refused.kind, refused.reason, gpu=device.label)
