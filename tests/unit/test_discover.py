@@ -188,6 +188,9 @@ def test_what_nobody_can_ask_is_told_and_the_others_go_on(said, says):
         ({"gpu_url": "http://"}, "llmvitals.io/gpu-url cannot be 'http://'. Give it as http://host:port", "gpu_url"),
         ({"gateway": "nobody"}, "llmvitals.io/gateway 'nobody' is no target", "gateway"),
         ({"gateway": "chat-0"}, "llmvitals.io/gateway 'chat-0' is itself", "gateway"),
+        ({"gateway": "g" * 254}, "Write a name of at most 253 characters.", "gateway"),
+        ({"gpus": "0," + "g" * 254}, "Write a name of at most 253 characters.", "gpus"),
+        ({"service": "a\x00b"}, "Write a name of at most 253 characters.", ""),
         ({"tensor_paralel": "2"}, "there is no llmvitals.io/tensor-paralel. Did you mean llmvitals.io/tensor-", ""),
     ],
 )
@@ -209,6 +212,13 @@ def test_what_can_be_done_without_is_told_and_left_out(said, says, field):
 )
 def test_a_port_is_not_guessed(containers, says):
     assert says in problem(replace(pod(), containers=containers))
+
+
+@pytest.mark.parametrize("shown", [{"containers": (replace(HTTP, ports=(("http", 0),)),)}, {"ip": "["}])
+def test_nonsense_that_the_cluster_shows_of_one_pod_does_not_stop_the_others(shown):
+    found = discover([replace(pod("bad"), **shown), pod("good")])
+    assert [t.name for t in found.targets] == ["serving/good"]
+    assert "is not a URL" in str(found.problems[0])
 
 
 def test_a_port_name_that_two_containers_have_is_not_guessed():

@@ -14,6 +14,7 @@ import msgspec
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Service, Target
+from llmvitals.sources.place import base_url
 from llmvitals.sources.pod_targets import Asking, only
 from llmvitals.sources.pod_words import PREFIX
 from llmvitals.telemetry.identity.model import Pod
@@ -46,7 +47,7 @@ def discover(
         for one in asking
         if one.wanted and one.name not in bound
         for target in one.targets(node)
-        if _place(target.url) not in bound and _is_free(one, target.name, taken)
+        if _place(target.url) not in bound and _is_free(one, target.name, taken) and _can_be_asked(one, target.url)
     ]
     fronts = _Fronts(found, names)
     targets = tuple(fronts.told(one) for one in found)
@@ -58,6 +59,16 @@ def _is_free(asking: Asking, name: str, taken: Collection[str]) -> bool:
     if name in taken:
         asking.problem(f"the settings have something else named '{name}'", "Give that another name.")
     return name not in taken
+
+
+def _can_be_asked(asking: Asking, url: str) -> bool:
+    """Whether an address and a port that the cluster shows are any: one pod that shows nonsense must not stop the others."""
+    try:
+        base_url(url)
+    except SettingsError as wrong:
+        asking.problem(f"'{url[:80]}' {wrong.thing}", f"Correct its address and port, or {PREFIX}port.")
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ from llmvitals.telemetry.ingest import KINDS, page_url
 PREFIX = "llmvitals.io/"
 """Labels and annotations of ours begin so; where a pod has both, the annotation counts."""
 
+LONGEST = 253
+"""No name of Kubernetes is longer. An annotation may hold 256 KiB, and what is named stands on every sample."""
+
 _SWITCH = {"true": True, "false": False}
 
 
@@ -71,6 +74,16 @@ def _path(text: str) -> str:
     return text
 
 
+def _name(text: str) -> str:
+    if len(text) > LONGEST or not text.isprintable():
+        raise ValueError(f"Write a name of at most {LONGEST} characters.")
+    return text
+
+
+def _gpus(text: str) -> tuple[str, ...]:
+    return tuple(map(_name, _list(text)))
+
+
 def _list(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
@@ -82,12 +95,12 @@ KEYS: Mapping[str, Callable[[str], Any]] = {
     "scheme": _one_of("http", "https"),
     "kind": _one_of(*KINDS),
     "role": _one_of(*ROLES),
-    "gateway": str,
-    "service": str,
-    "gpus": _list,
+    "gateway": _name,
+    "service": _name,
+    "gpus": _gpus,
     "gpu-url": _page,
     "tensor-parallel": _count,
-    "container": str,
+    "container": _name,
 }
 """Each key and its reader, whose ``ValueError`` is the remedy."""
 
