@@ -185,7 +185,9 @@ def test_what_hides_the_processes_is_the_reason() -> None:
     assert "hostPID" in match(engine(), hidden, gpus(*card("GPU-a", 0, pids={10: GIB})), (), TABLE).why
     blind = (series("llm_family_gap", family="llm_gpu_process_memory_bytes", gap="unsupported", reason="no field"), 1.0)
     assert "node.nvml" in match(engine(), BARE, gpus(*card("GPU-a", 0), blind), (), TABLE).why
-    assert match(engine(), BARE, TWO, (), TABLE).why == "no process is on a GPU that is shown"  # they were looked for
+    looked_for = match(engine(), BARE, TWO, (), TABLE).why
+    assert looked_for.startswith("no process is on a GPU that is shown")
+    assert "node.nvml" not in looked_for
     refused = match(
         engine(),
         Found((10,), (11,), POD, POD.containers[0], "pod"),
@@ -200,6 +202,21 @@ def test_what_hides_the_processes_is_the_reason() -> None:
 # -- engines beside each other ----------------------------------------------------------------------------------------
 def test_a_page_of_one_engine_means_all_its_gpus() -> None:
     assert match_page(TWO, ()) == Match(("GPU-a", "GPU-b"), Join.CONFIGURED)
+
+
+def test_a_wrong_name_does_not_mean_the_whole_page() -> None:
+    found = match_page(TWO, ("7",))
+    assert not found.gpus
+    assert found.why == "GPU 7 is not on the GPU page; there are 0, 1"
+
+
+def test_without_a_join_the_settings_are_named_as_the_way_that_always_goes() -> None:
+    field = series("llm_family_gap", family="llm_gpu_process_memory_bytes", gap="unsupported", reason="no field")
+    found = match(engine(), BARE, gpus(*card("GPU-a", 0), (field, 1.0)), (), TABLE)
+    assert not found.gpus
+    assert found.why.endswith("name its GPUs in gpus (of a pod: llmvitals.io/gpus)")
+    shared = match(engine(), BARE, gpus(*card("GPU-a", 0), (field, 1.0)), (), TABLE, own_page=True, others=(Found(),))
+    assert "other engines have the same GPU page" in shared.why
 
 
 def test_a_page_of_several_engines_is_nobodys() -> None:

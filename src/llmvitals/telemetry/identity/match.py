@@ -80,13 +80,20 @@ def match(
     if join is not None:
         return Match(answers[join].gpus, join, _told(join, answers))
     why = "; ".join(dict.fromkeys(answer.why for answer in answers.values() if answer.why))
-    if own_page and not others:
+    if own_page and not others and not wanted.gpus:  # named wrongly is not unnamed
         return Match(tuple(cards.gpus), Join.CONFIGURED, why)
-    if own_page:
-        why = why or "other engines have the same GPU page, and nothing tells their GPUs apart: name each one's in gpus"
-    elif not why and not found.elsewhere:
-        why = "nothing tells its GPUs: name them in gpus"
+    if own_page or not found.elsewhere:
+        why = "; ".join(filter(None, (why, _remedy(case, alone=not own_page or not others))))
     return Match(why=why)
+
+
+def _remedy(case: _Case, *, alone: bool) -> str:
+    """What can be done in any case: the settings are the way that needs nothing of the machine."""
+    if case.wanted.gpus:
+        return f"there are {listed([index or gpu for gpu, index in case.cards.gpus.items()])}"
+    if alone:
+        return "name its GPUs in gpus (of a pod: llmvitals.io/gpus)"
+    return "other engines have the same GPU page: name each one's GPUs in gpus (of a pod: llmvitals.io/gpus)"
 
 
 def _told(join: Join, answers: dict[Join, _Answer]) -> str:
