@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -214,6 +215,33 @@ def test_a_gpu_page_that_is_gone_is_a_failed_collector_and_a_gap():
     ).step()
     assert [(c.collector, c.ok) for c in cycle.collected] == [("engine", True), ("gpu", False), ("triage", True)]
     assert 'family="llm_gpu_*"' in cycle.page.decode()
+
+
+def test_a_gpu_page_without_gpus_is_told_with_its_address_in_gap_and_log_and_once(caplog):
+    caplog.set_level(logging.INFO)
+    bodies = {"": vllm_page()}
+
+    def fetch(url: str, *, timeout_s: float) -> RawPage:
+        body = bodies[""] if "9400" in url else vllm_page()
+        return RawPage(100.0, 0.0, 200 if body else None, body, "" if body else "refused the connection")
+
+    target = Target(url=URL, name="a", gpu_url="http://me:secret@n:9400")
+    engine = Engine(settings(target), fetch=fetch, clock=lambda: 100.0)
+    page = engine.step(100.0).page.decode()
+    assert "http://n:9400/metrics: shows no GPU" in page
+    assert caplog.text.count("event=gpu-page-down") == 1
+    bodies[""] = None
+    assert "http://n:9400/metrics: refused the connection" in engine.step(105.0).page.decode()
+    assert caplog.text.count("event=gpu-page-down") == 1
+    bodies[""] = DCGM
+    assert "llm_gpu_sm_active_ratio{" in engine.step(110.0).page.decode()
+    assert caplog.text.count("event=gpu-page-up") == 1
+    assert "secret" not in caplog.text + page
+
+
+def test_a_gpu_url_that_is_none_is_refused_before_the_first_cycle():
+    with pytest.raises(SettingsError, match="ftp://n:9400: is not a URL"):
+        Engine(settings(Target(url=URL, name="a", gpu_url="ftp://n:9400")))
 
 
 def test_two_targets_of_one_name_are_refused():

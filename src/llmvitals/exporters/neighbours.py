@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.watch import Cards
 from llmvitals.series import Snapshot
+from llmvitals.sources.place import without_secrets
 from llmvitals.telemetry.flight import Flight
-from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
+from llmvitals.telemetry.ingest import Ingest, Limits, RawPage, page_url
 
 
 class GpuPages:
@@ -19,11 +21,15 @@ class GpuPages:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._known: dict[str, tuple[Flight[RawPage], Ingest]] = {}
+        self._up: dict[str, bool] = {}
 
     def keep(self, urls: Iterable[str]) -> None:
-        """Know these URLs and no others."""
+        """Know these URLs and no others. Raises :class:`SettingsError` for what is no URL."""
         wanted = dict.fromkeys(url for url in urls if url)
+        for url in wanted:
+            page_url(url)  # at the start, not in each cycle
         self._known = {url: self._known.get(url) or (Flight(), self._ingest()) for url in wanted}
+        self._up = {url: up for url, up in self._up.items() if url in wanted}
 
     def flights(self) -> Mapping[str, Flight[RawPage]]:
         """A flight for each URL."""
@@ -40,8 +46,27 @@ class GpuPages:
             snapshot = ingest.snapshot(page)
         except Exception as error:
             log("ingest-failed", level=logging.ERROR, instance=url, error=repr(error))
-            snapshot = Snapshot(page.t, {}, detail=f"cannot be read: {error!r}")
-        return Cards(snapshot, (page.took or 0.0) + time.perf_counter() - start)
+            snapshot = Snapshot(page.t, {}, detail=f": cannot be read: {error!r}")
+        detail = snapshot.detail
+        if not detail and not any(key.label("gpu") for key in snapshot.samples):
+            detail = ": shows no GPU. Give the page of dcgm-exporter or nvidia_gpu_exporter."
+        if detail:  # its own labels name no target, as the page belongs to none: so does its detail until here
+            detail = f"{without_secrets(page_url(url))}{detail}"
+        self._note(url, detail)
+        return Cards(replace(snapshot, detail=detail), (page.took or 0.0) + time.perf_counter() - start)
+
+    def _note(self, url: str, detail: str) -> None:
+        """Log once that a page shows no GPU, and why, and once that it shows some again."""
+        up = not detail
+        if up is not self._up.get(url, True):
+            level = logging.INFO if up else logging.WARNING
+            log(
+                "gpu-page-up" if up else "gpu-page-down",
+                level=level,
+                page=without_secrets(page_url(url)),
+                detail=detail,
+            )
+        self._up[url] = up
 
     def _ingest(self) -> Ingest:
         return Ingest(instance="", limits=self._limits)
