@@ -215,6 +215,6 @@ def test_a_moment_of_the_past_from_a_prometheus(page, tmp_path):
             for said in ("Idle", "20 % SMs active", "GPU 2, as configured"):
                 assert said in calm
             assert "not compute" in page.has('[data-replica="blind"]').text
-            assert "no GPU page is joined" in page.has('[data-missing="bare"]').text
+            assert "no GPU is joined" in page.has('[data-missing="bare"]').text
             assert " ago" not in page.has(".lv-page").text  # the past does not grow old
             page.leave()

@@ -151,7 +151,7 @@ def test_a_number_and_a_gap_are_told_beside_their_limit(page, url):
     assert "Speaks for it" in measured
     absent = page.has('[data-signal="gpu_sm_active_ratio"]').text
     assert "no data" in absent
-    assert "no GPU page is joined" in absent
+    assert "no GPU is joined" in absent
 
 
 def test_steps_in_order_with_states_and_reasons_then_what_it_is_blind_to(page, url):

@@ -80,7 +80,7 @@ def test_replicas_are_told_side_by_side(exporter):
     told = get(exporter, "/replicas").json()
     assert [(r["instance"], r["model"], r["running"]) for r in told["replicas"]] == [("a", "m", 2.0)]
     assert told["replicas"][0]["activity"] is None
-    assert "no GPU page is joined" in told["replicas"][0]["activity_why"]
+    assert "no GPU is joined" in told["replicas"][0]["activity_why"]
     assert told["limits"] == {"kv": 0.95, "activity": 0.6}
 
 

@@ -36,7 +36,7 @@ GPU = evidence(
     "ratio",
     "< 60 %",
     0.6,
-    gap="missing: no GPU page is joined to this engine",
+    gap="missing: no GPU is joined to this engine",
 )
 NO_IMAGES = evidence(
     "lora_slots", "Adapter slots", None, "", "≥ 1", 1.0, gap="unsupported: this engine runs no adapters"
@@ -66,7 +66,7 @@ def steps(*, thrash: str = "firing", saturation: str = "shadowed") -> list[dict]
             "checks": [
                 check("kv-cache-saturation", saturation, "Explained by preemption-thrash.", KV, WAITING),
                 check("preemption-thrash", thrash, "Work is evicted and computed again.", PREEMPTIONS, SPREAD, KV),
-                check("vram-headroom", "unknown", "No framebuffer numbers: no GPU page is joined.", GPU),
+                check("vram-headroom", "unknown", "No framebuffer numbers: no GPU is joined.", GPU),
                 check("block-fragmentation", "clear", clear),
                 check("preemption-mode", "clear", "Prompts are short: recomputing them is cheap."),
             ],
@@ -128,7 +128,7 @@ OUTPUT = {
 BLIND = [
     {
         "what": "GPU activity",
-        "why": "no GPU page is joined to this engine, so compute cannot be read next to KV",
+        "why": "no GPU is joined to this engine, so compute cannot be read next to KV",
         "series": "DCGM_FI_PROF_SM_ACTIVE",
     },
     {
@@ -246,7 +246,7 @@ REPLICAS = [
         of="",
         gpus=[],
         joins=[],
-        activity_why="unsupported: no GPU page is joined: GPU 3 is not on the GPU page",
+        activity_why="unsupported: no GPU is joined: GPU 3 is not on the GPU page",
     ),
     replica(
         "vllm-9",

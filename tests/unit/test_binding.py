@@ -76,7 +76,7 @@ THRASH = {
 CAPPED = QUEUED | PINNED | {"spare_seats": 0, "kv_free_low_ratio": 0.3, "kv_room_ratio": 0.2}
 
 
-def seen(values: dict[str, float], *, unseen: str = "no GPU page is joined") -> dict[str, Reading]:
+def seen(values: dict[str, float], *, unseen: str = "no GPU is joined") -> dict[str, Reading]:
     """Readings of every signal; those without a number are not shown."""
     gap = Gap(GapKind.UNSUPPORTED, unseen, "llm_gpu_*")
     return {s.id: Reading(values[s.id]) if s.id in values else Reading(None, gap=gap) for s in SIGNALS}
@@ -206,7 +206,7 @@ def test_every_limit_of_the_table_is_held_from_both_sides():
 def test_without_profiling_it_says_so_and_full_utilisation_stands_for_nothing():
     values = WELL | QUEUED
     alone = binding(seen(values), SETTINGS)
-    assert alone.why == "GPU profiling is missing (no GPU page is joined)"
+    assert alone.why == "GPU profiling is missing (no GPU is joined)"
     busy = binding(seen(values | {"gpu_busy_mean_ratio": 1.0}, unseen="not on this card"), SETTINGS)
     assert busy.resource is Resource.UNKNOWN
     assert busy.why == (
@@ -310,3 +310,9 @@ def test_a_late_server_is_judged_by_its_last_third_there_too():
     assert verdict.leading is not None
     assert verdict.leading.note.startswith("Holds for the last")
     assert (verdict.leading.cause, verdict.binding.resource) == ("kv-cache-saturation", "kv")
+
+
+@pytest.mark.parametrize("pressed", [QUEUED | {"kv_room_ratio": -0.1}, QUEUED | PINNED, CAPPED, THRASH])
+def test_what_the_gpus_do_is_told_beside_kv_where_it_is_known(pressed: dict[str, float]) -> None:
+    assert "SMs active" not in binding(seen(WELL | pressed), SETTINGS).why
+    assert "GPU: SMs active, over the window 30 %" in binding(seen(WELL | pressed | IDLE), SETTINGS).why

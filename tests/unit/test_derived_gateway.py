@@ -52,7 +52,8 @@ def gone(window: Window, family: str, reason: str = "it has none") -> Window:
 def test_without_a_gateway_nothing_is_missing(signal):
     gap = read(run(8, healthy), signal).gap
     assert gap is not None
-    assert (gap.kind, gap.why) == (GapKind.UNSUPPORTED, "no gateway page is joined")
+    assert gap.kind is GapKind.UNSUPPORTED
+    assert gap.why == "no gateway page is joined: name the gateway beside the engine"
 
 
 def test_without_a_gateway_users_are_as_the_engine_measured():

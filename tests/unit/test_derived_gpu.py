@@ -190,7 +190,7 @@ def test_without_a_gpu_page_every_signal_says_that_none_is_joined(signal):
     gap = read(run(6, healthy), signal).gap
     assert gap is not None
     assert gap.kind is GapKind.UNSUPPORTED
-    assert gap.why == "no GPU page is joined"
+    assert gap.why == "no GPU is joined: set gpu_url, or run on the engine's machine"
     assert gap.series == "llm_gpu_*"
 
 

@@ -97,7 +97,7 @@ def test_utilisation_stands_for_compute_only_where_it_is_low():
 def test_without_a_number_there_is_the_reason_and_no_zero():
     found = one(*pages(kv=0.97))
     assert (found.placed, found.activity, found.activity_of, found.gpus) == (False, None, "", ())
-    assert "no GPU page is joined" in found.activity_why
+    assert "no GPU is joined" in found.activity_why
     told = {**page(1000.0).samples}
     gap = {"family": "llm_gpu_*", "gap": "missing", "reason": "GPU 7 is not on the GPU page"}
     told[series("llm_family_gap", instance="chat-0", **gap)] = 1.0

@@ -224,7 +224,10 @@ def test_a_report_says_what_else_holds_and_what_it_is_blind_to():
     text = shown(verdict)
     assert f"also: unbounded-queue ({100 * also['unbounded-queue']:.3g} %)" in text
     assert "blind to: " in text
-    assert f"and {len(verdict.blind) - 6} more (--json and the app list all)" in " ".join(text.split())
+    flat = " ".join(text.split())
+    assert f"; and {len(verdict.blind) - 6} more (--json and the app list all)" in flat
+    # a kind of telemetry that is not there is told as such, with its remedy, and not by one of its many signals
+    assert "the GPUs: no GPU is joined: set gpu_url, or run on the engine's machine; " in flat
 
 
 def test_evidence_says_how_far_a_number_may_be_trusted():

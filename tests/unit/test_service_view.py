@@ -241,7 +241,7 @@ def test_an_engine_without_a_gpu_page_is_named_and_said_once_to_have_none():
     gpu = {series("llm_gpu_sm_active_ratio", instance="made", gpu="0"): 0.5}
     gap = read(service_of({"chat-0": seen(gpu), "chat-1": seen({})}), "gpu_sm_active_ratio").gap
     assert gap is not None
-    assert gap.why == "no GPU page is joined: chat-1 has none"
+    assert gap.why == "no GPU is joined: chat-1 has none"
 
 
 def test_what_has_not_happened_at_one_engine_yet_is_nothing_there():

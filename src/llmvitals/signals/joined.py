@@ -11,12 +11,14 @@ from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Window
 
-_ABSENT: Mapping[Origin, tuple[str, str]] = {
-    Origin.GPU: ("llm_gpu_*", "no GPU page is joined"),
-    Origin.HOST: ("llm_host_*", "no host telemetry is joined"),
-    Origin.GATEWAY: ("llm_gateway_*", "no gateway page is joined"),
+_ABSENT: Mapping[Origin, tuple[str, str, str]] = {
+    Origin.GPU: ("llm_gpu_*", "no GPU is joined", "set gpu_url, or run on the engine's machine"),
+    Origin.HOST: ("llm_host_*", "no host telemetry is joined", "run on the engine's machine"),
+    Origin.GATEWAY: ("llm_gateway_*", "no gateway page is joined", "name the gateway beside the engine"),
 }
-"""Telemetry that a target may do without: the name under which a failed join is told, and what is said where none was."""
+"""Telemetry that a target may do without: the name under which a failed join is told, what is said where there is none, and
+what to do about it where none was tried.
+"""
 
 FACTS: frozenset[str] = frozenset(
     {
@@ -50,7 +52,6 @@ def not_joined(window: Window, family: str) -> Gap | None:
         return Gap(GapKind.UNSUPPORTED, "no engine's page is joined to this gateway's", family) if alone else None
     if origin not in _ABSENT or any(measures(name, origin) for name in window.names()):
         return None
-    every, absent = _ABSENT[origin]
+    every, absent, remedy = _ABSENT[origin]
     failed = window.tracks("llm_family_gap", {"family": every})
-    reason = f"{absent}: {failed[-1].label('reason')}" if failed else absent
-    return Gap(GapKind.UNSUPPORTED, reason, every)
+    return Gap(GapKind.UNSUPPORTED, f"{absent}: {failed[-1].label('reason') if failed else remedy}", every)

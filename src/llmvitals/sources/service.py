@@ -195,7 +195,7 @@ def _gaps(instance: str, serving: Sequence[_Seen]) -> tuple[dict[Series, float],
     with_gpus = [one for one in serving if any(_card(name) for name in one.shown)]
     if with_gpus and len(with_gpus) < len(serving):
         one = next(one for one in serving if one not in with_gpus)
-        # shown behind "no GPU page is joined"; where a join was tried, why it failed
+        # shown behind "no GPU is joined"; where a join was tried, why it failed
         why = f"{one.name}: {one.lacks[EVERY_GPU][1]}" if EVERY_GPU in one.lacks else f"{one.name} has none"
         gaps[_gap(instance, EVERY_GPU, GapKind.MISSING, why)] = 1.0
         dropped.update(name for one in with_gpus for name in one.shown if _card(name))

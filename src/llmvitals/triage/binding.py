@@ -72,6 +72,9 @@ DRAM_WORKS = Limit("gpu_dram_active_mean_ratio", ">=", 0.5)
 
 TENSOR_RESTS = Limit("gpu_tensor_active_mean_ratio", "<", 0.3)
 
+COMPUTE: tuple[str, ...] = ("gpu_sm_active_mean_ratio",)
+"""What KV is read next to: told where it is known, also where KV or seats decide."""
+
 ROWS: tuple[Row, ...] = (
     # -- nothing to read a resource from -----------------------------------------------------------------------------
     Row(Resource.UNKNOWN, "the server does not answer", (Limit("dead_tail_pages", ">=", 3),)),
@@ -99,19 +102,19 @@ ROWS: tuple[Row, ...] = (
         Resource.KV,
         "more was admitted than the pool holds, so that running requests are thrown out",
         THRASH,
-        cites=("preemptions_per_minute", "kv_usage_high_ratio"),
+        cites=("preemptions_per_minute", "kv_usage_high_ratio", *COMPUTE),
     ),
     Row(
         Resource.KV,
         "the next request does not fit into the pool, and requests wait for it",
         (KV_BOUND, QUEUED, FOR_CAPACITY),
-        cites=("kv_usage_high_ratio", "waiting_last"),
+        cites=("kv_usage_high_ratio", "waiting_last", *COMPUTE),
     ),
     Row(
         Resource.KV,
         "hardly any of the pool stays free, and requests wait",
         (KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4)),
-        cites=("kv_usage_high_ratio", "waiting_last"),
+        cites=("kv_usage_high_ratio", "waiting_last", *COMPUTE),
     ),
     Row(
         Resource.KV,
@@ -124,7 +127,7 @@ ROWS: tuple[Row, ...] = (
             Limit("spare_seats", "<", 1),
             Limit("kv_free_low_ratio", "<=", 0.5),
         ),
-        cites=("kv_usage_high_ratio", "running_max"),
+        cites=("kv_usage_high_ratio", "running_max", *COMPUTE),
     ),
     # -- grammars, adapters, KV from elsewhere -----------------------------------------------------------------------------
     Row(
@@ -148,7 +151,7 @@ ROWS: tuple[Row, ...] = (
             Limit("token_mean_seconds", "<", "slo.tpot_seconds", 0.75),
             Limit("tpot_harm_p", ">=", "thresholds.harm_p"),
         ),
-        cites=("running_max", "waiting_last", "kv_usage_high_ratio"),
+        cites=("running_max", "waiting_last", "kv_usage_high_ratio", *COMPUTE),
     ),
     # -- compute and bandwidth: only from profiling counters -------------------------------------------------------------
     Row(
@@ -198,7 +201,7 @@ ROWS: tuple[Row, ...] = (
         Resource.NOTHING,
         "in the engine nobody waits and nobody is late",
         (NOT_QUEUED, Limit("harm_p", ">=", "thresholds.harm_p")),
-        cites=("kv_usage_high_ratio",),
+        cites=("kv_usage_high_ratio", *COMPUTE),
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from llmvitals.gaps import GapKind
 from llmvitals.settings import Settings
@@ -160,6 +160,14 @@ def _words(check: Check, readings: Readings) -> str:
     return f"{'; '.join(told)}." if told else ""
 
 
+WHOLE: Mapping[str, str] = {
+    "llm_gpu_*": "the GPUs",
+    "llm_host_*": "the host (processes, sockets, restarts)",
+    "llm_gateway_*": "the gateway",
+}
+"""What is not joined at all, by the series of its gap: one of its signals would pass for all that is missing."""
+
+
 def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:
     """What the walk could not see: absent inputs of every alternative of a check, and causes that no page of this kind
     shows. Telemetry that is not joined at all is told once.
@@ -172,7 +180,8 @@ def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], read
             if gap is not None and gap.kind is not GapKind.NO_TRAFFIC:
                 series = gap.series or f"llm_{signal}"
                 key = series if series.endswith("*") else signal
-                found.setdefault(key, Blind(BY_ID[signal].title, f"{gap.kind}: {gap.why}", series))
+                what = WHOLE.get(series, BY_ID[signal].title)
+                found.setdefault(key, Blind(what, f"{gap.kind}: {gap.why}", series))
         if not check.when:
             found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
     once: dict[tuple[str, str], Blind] = {}

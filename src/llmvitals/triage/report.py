@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.verdict import Finding, Outcome, State, Verdict
+from llmvitals.triage.verdict import Blind, Finding, Outcome, State, Verdict
 from llmvitals.triage.view import setting_line
 
 SEVERITY: tuple[Outcome, ...] = (
@@ -40,6 +40,8 @@ _MARK: dict[State, tuple[str, str]] = {
     State.NOT_APPLICABLE: ("–", "dim"),
     State.SHADOWED: ("↳", "yellow"),
 }
+
+_BLIND_SHOWN = 6
 
 
 def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -138,14 +140,20 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     if steps:
         parts.append(_walk_table(verdict))
     if verdict.blind:
-        seen = ", ".join(b.what for b in verdict.blind[:6])
-        more = f" and {len(verdict.blind) - 6} more (--json and the app list all)" if len(verdict.blind) > 6 else ""
+        seen = "; ".join(_unseen(b) for b in verdict.blind[:_BLIND_SHOWN])
+        left = len(verdict.blind) - _BLIND_SHOWN
+        more = f"; and {left} more (--json and the app list all)" if left > 0 else ""
         parts.append(Padding(Text(f"blind to: {seen}{more}", style="dim"), (0, 0, 0, 2)))
     w = verdict.window
     parts.append(
         Text(f"  window: {w.get('seconds', 0):.0f} s, {w.get('readable', 0)} of {w.get('pages', 0)} pages", style="dim")
     )
     return Group(*parts)
+
+
+def _unseen(spot: Blind) -> str:
+    """What is not seen; of a whole kind of telemetry also why, as that says how to get it."""
+    return f"{spot.what}: {spot.why.partition(': ')[2]}" if spot.series.endswith("*") else spot.what
 
 
 def _change(found: Finding) -> str:
