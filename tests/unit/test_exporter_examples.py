@@ -68,6 +68,17 @@ def test_the_unit_starts_the_program_and_reloads_by_signal():
     assert "-HUP" in unit["Service"]["ExecReload"]
 
 
+def test_the_unit_leaves_what_reading_the_machine_takes():
+    service = dict(
+        line.split("=", 1) for line in (DEPLOY / "llmvitals.service").read_text().splitlines() if "=" in line[1:]
+    )
+    for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
+        assert set(service[key].split()) == {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"}
+    assert "AF_NETLINK" in service["RestrictAddressFamilies"]
+    assert "PrivateDevices" not in service
+    assert service["DeviceAllow"].startswith("char-nvidia")
+
+
 def test_the_image_starts_what_the_manifests_start():
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     (started,) = [line.removeprefix("CMD ") for line in lines if line.startswith("CMD ")]

@@ -11,7 +11,7 @@ CHUNK = 65536
 LINE = 4096
 """More than a line of stat takes: 52 numbers and a name."""
 
-AS_ROOT = "run the exporter as root or with CAP_SYS_PTRACE"
+AS_ROOT = "run the exporter as root of the machine, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
 HOST_PROCESSES = "give it hostPID: true, or mount the host's /proc and set node.procfs"
 HOST_CGROUPS = "mount the host's /sys/fs/cgroup and set node.cgroups"
 
