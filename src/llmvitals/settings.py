@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -232,6 +232,18 @@ class Settings(Struct, frozen=True):
     sources: tuple[Source, ...] = ()
 
 
+_KINDS: Mapping[str, str] = {
+    "array": "a list, like [a, b]",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "nothing",
+    "object": "keys below it",
+    "str": "text",
+}
+"""What YAML can hold, for people; the names are those of messages of msgspec."""
+
+_EXPECTED = re.compile(r"(?<=xpected )\w+|(?<=, got )\w+")
 _UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<at>[^`]+)`)?")
 
 
@@ -261,9 +273,10 @@ def convert(data: object, kind: type[T], *, place: str, page: str) -> T:
         if found is None:
             what, _, at = message.partition(" - at ")
             key = at.strip("`").removeprefix("$").removeprefix(".")
-            plain = what.replace("`", "")
+            plain = _EXPECTED.sub(lambda kind: _KINDS.get(kind[0], kind[0]), what.replace("`", ""))
             thing = f"{key}: {plain[0].lower()}{plain[1:]}" if key else plain
-            raise SettingsError(thing, place=place, remedy=f"Correct the value; see {page}.") from None
+            quotes = "Put it in quotes" if "xpected text, got" in plain else "Correct the value"
+            raise SettingsError(thing, place=place, remedy=f"{quotes}; see {page}.") from None
         at = found["at"] or "$"
         keys = _known_keys(kind, at)
         near = difflib.get_close_matches(found["key"], keys, n=1, cutoff=0.0)

@@ -182,3 +182,13 @@ def test_what_goes_on_without_end_is_refused_at_the_limit() -> None:
     code, found = checked("/dev/zero")
     assert code == 3
     assert "larger than 16 MiB" in found["refused"]
+
+
+def test_a_family_of_many_names_does_not_widen_the_table(tmp_path: Path) -> None:
+    page = tmp_path / "gpus.prom"
+    page.write_text('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 9\n')
+    _, out, _ = run("--check", page)
+    assert "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION and " in out
+    assert "DCGM_FI_DEV_SYNC_BOOST_VIOLATION" not in out
+    _, document = checked(page)
+    assert "DCGM_FI_DEV_SYNC_BOOST_VIOLATION" in json.dumps(document)

@@ -61,3 +61,22 @@ def test_the_documentation_has_every_key_of_kubernetes_with_its_default():
     told = {key: yaml.safe_load(text) for key, text in re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", part, re.MULTILINE)}
     assert list(told) == [field.name for field in msgspec.structs.fields(Kubernetes)]
     assert msgspec.convert(told, Kubernetes) == Kubernetes()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "targets: [{url: 'h:1', gpus: [0]}]",
+            "targets[0].gpus[0]: expected text, got a whole number. Put it in quotes",
+        ),
+        ("node: {kubernetes: {namespaces: chat}}", "namespaces: expected a list, like [a, b], got text. Correct"),
+        ("node: {kubernetes: on}", "node.kubernetes: expected keys below it, got true or false. Correct"),
+        ("node:", "node: expected keys below it, got nothing. Correct"),
+        ("node: {kubernetes: {interval_seconds: 0}}", "interval_seconds: expected a number > 0"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_in_words_of_people(text: str, words: str) -> None:
+    with pytest.raises(SettingsError) as told:
+        decode(yaml.safe_load(text), place="x")
+    assert words in str(told.value)

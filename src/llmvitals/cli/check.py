@@ -20,6 +20,7 @@ from llmvitals.telemetry.ingest.recorded import recorded
 EXIT_MAPPED, EXIT_PARTLY, EXIT_REFUSED = 0, 2, 3
 TIMEOUT_SECONDS = 10.0
 _SHOWN = 3  # samples of a family in the table
+_SOURCES = 2  # series that a family may come from, in the table
 _ROWS = 200  # rows of a list, beyond which its length has to do
 
 
@@ -88,7 +89,14 @@ def _headline(report: PageReport) -> str:
 
 
 def _row(family: FamilyState) -> tuple[str, ...]:
-    return (family.family, family.state, family.source, _values(family), family.why)
+    return (family.family, family.state, _sources(family.source), _values(family), family.why)
+
+
+def _sources(text: str) -> str:
+    """The first of many: a family that came under a dozen names would make every row as wide as all of them."""
+    names = text.split(", ")
+    more = f" and {len(names) - _SOURCES} more" if len(names) > _SOURCES else ""
+    return ", ".join(names[:_SOURCES]) + more
 
 
 def _values(family: FamilyState) -> str:
