@@ -62,3 +62,17 @@ def test_http_answers_of_a_server_with_several_models_are_no_models_own():
         assert (gap.label("gap"), gap.values) == ("unsupported", (1.0,))
     alone = Snapshot(1.0, {running("a", "x"): 1.0, answers: 40.0})
     assert scopes([alone])["a", "x"].tracks("llm_http_requests_total")
+
+
+def test_a_machine_that_shows_its_spare_gpus_on_an_exporters_page_is_no_scope():
+    spare = {
+        series("llm_gpu_power_watts", instance="node-1", gpu="GPU-a"): 70.0,
+        series(
+            "llm_family_gap", instance="node-1", family="llm_gpu_sm_active_ratio", gap="unsupported", reason="r"
+        ): 1.0,
+    }
+    page = Snapshot(
+        1.0, {running("a", "x"): 1.0, series("llm_gpu_power_watts", instance="a", gpu="GPU-b"): 1.0, **spare}
+    )
+    assert list(scopes([page])) == [("a", "x")]
+    assert list(scopes([Snapshot(1.0, {up("node-1"): 1.0, **spare})])) == [("node-1", "")]  # a target shows them

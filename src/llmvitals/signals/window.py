@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmvitals.gaps import GapKind
+from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Labels, Series, Snapshot, Window, series
 
 HTTP = "llm_http_requests_total"
@@ -36,13 +37,25 @@ def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope, *, seve
     return Snapshot(snapshot.t, samples, snapshot.detail)
 
 
+_OF_A_MACHINE = frozenset({Origin.GPU, Origin.HOST})
+
+
+def _machines_only(snapshot: Snapshot, instance: str, owners: dict[Labels, Scope]) -> bool:
+    return all(
+        origin_of(key.label("family") or key.name) in _OF_A_MACHINE
+        for key in snapshot.samples
+        if owners[key.labels][0] == instance
+    )
+
+
 def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
     """One window per (instance, model), in the order in which they were first seen.
 
     A scope holds the samples with its model and those of its instance without a model (HTTP, process, GPU and the target
     itself), which all models of the instance share; but not HTTP answers of a server with several models, which would be
     read as each model's own. Data-parallel ranks stay inside one scope. A failed scrape belongs to
-    every model of its instance. A target that never showed a model gets the model ''.
+    every model of its instance. A target that never showed a model gets the model ''. A machine is no target: where an
+    exporter's page shows its GPUs that serve nobody, there is nothing to judge.
     """
     owners: dict[Labels, Scope] = {}
     pages: dict[str, list[tuple[Snapshot, bool]]] = {}  # by instance; whether it is alone on that page
@@ -59,7 +72,10 @@ def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
             pages.setdefault(instance, []).append((snapshot, len(instances) == 1))
     found: dict[Scope, Window] = {}
     for instance, shown in pages.items():
-        named = [model for model in models[instance] if model] or [""]
+        named = [model for model in models[instance] if model]
+        if not named and all(_machines_only(page, instance, owners) for page, _ in shown):
+            continue
+        named = named or [""]
         for model in named:
             scope = (instance, model)
             found[scope] = Window.of(
