@@ -41,13 +41,16 @@ def other() -> Window:
     return told(run.window(run.last, FULL), label=lambda name, value: "replica-9" if name == "instance" else value)
 
 
+MOMENTS = ("start_time_seconds", "started_time_seconds", "ready_time_seconds")
+"""How families end whose value is a moment."""
+
 NAMES = {"instance": "10.0.0.7:8000", "model": "meta/other-70b", "gateway": "front", "engine": "served-by"}
 
 
 def renamed(name: str, value: str) -> str:
     """Other names; tenants and GPUs in another order than before."""
-    if name in {"tenant", "gpu"}:
-        return f"{name}-{value[::-1]}"
+    if name in {"tenant", "gpu", "peer"}:  # a peer is a GPU
+        return f"{name.replace('peer', 'gpu')}-{value[::-1]}"
     return NAMES.get(name, value)
 
 
@@ -69,7 +72,7 @@ def test_another_day_changes_nothing(window, verdict):
     later = 86_400.0 * 365
 
     def value(series, v):
-        return v + later if series.name == "llm_process_start_time_seconds" else v
+        return v + later if series.name.endswith(MOMENTS) else v
 
     assert key(diagnose(told(window, value=value, moment=lambda t: t + later), SETTINGS)) == key(verdict)
 
