@@ -389,6 +389,11 @@ def test_what_should_be_here_and_is_not_is_said_with_its_remedy() -> None:
 
 def test_whom_nobody_reads_processes_for_is_told_no_more_than_that() -> None:
     assert find(engine(), Processes()).elsewhere
+    named = find(
+        replace(engine(), gpus=("0",)), Processes()
+    )  # but named GPUs are wanted, and those of this machine meant
+    assert not named.elsewhere
+    assert "node.processes" in named.why
     assert find(engine(), Processes(why="processes are not read")).why == "processes are not read"
     found = find(engine(8000, "10.1.0.5"), Processes(), [POD])
     assert (found.pod, found.how, found.why) == (POD, "pod", "")

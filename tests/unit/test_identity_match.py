@@ -208,6 +208,8 @@ def test_a_wrong_name_does_not_mean_the_whole_page() -> None:
     found = match_page(TWO, ("7",))
     assert not found.gpus
     assert found.why == "GPU 7 is not on the GPU page; there are 0, 1"
+    refused = match(engine(gpus=("7",)), Found(why="no process is seen"), TWO)
+    assert refused.why == found.why  # nothing else is to be mended
 
 
 def test_without_a_join_the_settings_are_named_as_the_way_that_always_goes() -> None:

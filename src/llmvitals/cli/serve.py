@@ -32,8 +32,8 @@ def command(
     """Scrape TARGETs and serve their metrics, signals and verdict.
 
     A TARGET is an engine's URL, or the name of a target in the settings; without one, all targets of the settings are
-    scraped. Pages: /metrics, /triage, /healthz, /readyz. SIGHUP reads settings and web configuration again; SIGTERM and
-    Ctrl-C end it after the answers under way.
+    scraped. Pages: /metrics, /triage, /replicas, /history, /healthz, /readyz. SIGHUP reads settings and web configuration
+    again; SIGTERM and Ctrl-C end it after the answers under way.
     """
     given = {"listen": listen, "web_config": str(web_config) if web_config else None}
 

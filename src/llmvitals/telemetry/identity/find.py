@@ -18,6 +18,8 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --pid=host)"
 
+UNREAD = "nobody reads the processes of this machine (node.processes, node.procfs)"
+
 
 def find(
     wanted: Wanted,
@@ -103,7 +105,7 @@ def _by_declared_port(wanted: Wanted, trees: Trees, processes: Processes, pods: 
     if len(declared) == 1:
         return _in_pod(wanted, declared[0], trees, processes)
     if not trees.table:
-        return Found(why=processes.why)
+        return Found(why=processes.why or (UNREAD if wanted.gpus else ""))  # named GPUs are of the machine it is on
     nothing = f"no process that the exporter sees listens on port {wanted.port}"
     check = "check that it runs" if processes.host else f"check that it runs, or {NO_HOST_PIDS}"
     return Found(why=f"{nothing}: {processes.why or check}")

@@ -79,7 +79,8 @@ def match(
     join = next((join for join, answer in answers.items() if answer.gpus), None)
     if join is not None:
         return Match(answers[join].gpus, join, _told(join, answers))
-    why = "; ".join(dict.fromkeys(answer.why for answer in answers.values() if answer.why))
+    asked = [answers[Join.CONFIGURED]] if wanted.gpus else answers.values()  # a wrong name is what is to be mended then
+    why = "; ".join(dict.fromkeys(answer.why for answer in asked if answer.why))
     if own_page and not others and not wanted.gpus:  # named wrongly is not unnamed
         return Match(tuple(cards.gpus), Join.CONFIGURED, why)
     if own_page or not found.elsewhere:
