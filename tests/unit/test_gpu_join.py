@@ -234,10 +234,17 @@ def test_the_page_wins_by_family_and_gpu_and_the_driver_fills_the_rest() -> None
     }
 
 
-def test_a_family_is_never_made_of_two_sides() -> None:
+def test_each_reason_for_which_clocks_are_held_down_counts_for_itself_and_is_the_pages_first() -> None:
     page = look({"GPU-a": {f"{HELD}|reason=power": 8.0}})
     driver = look({"GPU-a": {f"{HELD}|reason=power": 3.0, f"{HELD}|reason=thermal": 2.0}})
-    assert list(merged(page, driver).samples.items()) == [(series(HELD, gpu="GPU-a", reason="power"), 8.0)]
+    found = {key.label("reason"): value for key, value in merged(page, driver).samples.items()}
+    assert found == {"power": 8.0, "thermal": 2.0}
+
+
+def test_a_family_is_never_made_of_two_sides() -> None:
+    page = look({"GPU-a": {f"{XID}|xid=31": 1.0}})
+    driver = look({"GPU-a": {f"{XID}|xid=79": 2.0}})
+    assert list(merged(page, driver).samples.items()) == [(series(XID, gpu="GPU-a", xid="79"), 2.0)]
 
 
 def test_each_kind_of_link_counts_for_itself() -> None:

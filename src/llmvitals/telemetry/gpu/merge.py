@@ -13,8 +13,14 @@ GAP = "llm_family_gap"
 COUNTED_BY_US = frozenset({"llm_gpu_xid_events_total"})
 """Counters that the second look has better: a page shows the last XID code, the driver gives every event."""
 
-BY_LINK = frozenset({"llm_gpu_link_limit_bytes_per_second", "llm_gpu_link_errors_total"})
-"""Families of which each kind of link counts for itself: a page that shows the slot on PCIe says nothing of NVLink."""
+APART: Mapping[str, str] = {
+    "llm_gpu_link_limit_bytes_per_second": "link",
+    "llm_gpu_link_errors_total": "link",
+    "llm_gpu_throttle_seconds_total": "reason",
+}
+"""Families of which each value of a label counts for itself: a page that shows the slot on PCIe says nothing of NVLink, and a
+list of fields with the power violation alone nothing of heat.
+"""
 
 MAY_BE_NONE = frozenset({"llm_gpu_process_memory_bytes"})
 """Of a GPU that the driver shows without these and without a gap there are none: nothing runs on it."""
@@ -23,8 +29,8 @@ AWAY = "what counts it could not be read, and another counter of it would not go
 
 
 def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
-    """The GPUs of ``primary`` (a page), and of ``secondary`` (the driver) what the page lacks, per family, GPU and kind
-    of link.
+    """The GPUs of ``primary`` (a page), and of ``secondary`` (the driver) what the page lacks, per family and GPU, some
+    by kind of link or reason.
 
     GPUs are the same by their label ``gpu`` and keep the page's ``index``. A gap goes where the other look fills it; where both
     have none, the driver's reason stays, which speaks of the card and not of a list of fields. Counters never change sides
@@ -49,7 +55,7 @@ def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
 
 Rows = Mapping[Series, float]
 Part = tuple[str, str]
-"""A family, and the kind of link where each counts for itself."""
+"""A family, and the value of its label where each counts for itself."""
 
 
 def _chosen(
@@ -115,7 +121,7 @@ def _by_gpu(snapshot: Snapshot) -> dict[str, dict[Part, dict[Series, float]]]:
     found: dict[str, dict[Part, dict[Series, float]]] = {}
     for key, value in snapshot.samples.items():
         if _of_a_gpu(key):
-            part = (key.name, key.label("link") if key.name in BY_LINK else "")
+            part = (key.name, key.label(APART[key.name]) if key.name in APART else "")
             found.setdefault(key.label("gpu"), {}).setdefault(part, {})[key] = value
     return found
 
