@@ -244,6 +244,14 @@ def test_an_engine_without_a_gpu_page_is_named_and_said_once_to_have_none():
     assert gap.why == "no GPU is joined: chat-1 has none"
 
 
+def test_hosts_belong_to_engines_and_the_service_says_where_to_look():
+    own = {series("llm_host_ephemeral_ports", instance="made"): 28_000.0}
+    pages = Window.of(replace(page, samples=page.samples | own) for page in server().snapshots)
+    gap = read(service_of({"chat-0": pages, "chat-1": pages}), "api_cpu_full_ratio").gap
+    assert gap is not None
+    assert gap.why.endswith("each engine has its own: see the engines by themselves")
+
+
 def test_what_has_not_happened_at_one_engine_yet_is_nothing_there():
     idle = cannot(server(lambda s, i: None), "llm_request_ttft_seconds", GapKind.NO_TRAFFIC, "not before the first")
     seen = service_of({"a": server(), "b": idle})

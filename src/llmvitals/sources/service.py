@@ -22,7 +22,7 @@ from llmvitals.sources.roles import DECODE, OF_USERS, PREFILL, role_of
 CARRY_SECONDS = 10.0
 """A gauge older than this says nothing any more; a counter stands until its process ends."""
 
-EVERY_GPU = "llm_gpu_*"
+EVERY_GPU, EVERY_HOST = "llm_gpu_*", "llm_host_*"
 _UNLIKE = "its engines count with different edges, and share none"
 _UP, _GAP = "llm_target_up", "llm_family_gap"
 _AS_ASKED = frozenset({_UP, "llm_target_status", "llm_target_answer_seconds"})
@@ -199,6 +199,10 @@ def _gaps(instance: str, serving: Sequence[_Seen]) -> tuple[dict[Series, float],
         why = f"{one.name}: {one.lacks[EVERY_GPU][1]}" if EVERY_GPU in one.lacks else f"{one.name} has none"
         gaps[_gap(instance, EVERY_GPU, GapKind.MISSING, why)] = 1.0
         dropped.update(name for one in with_gpus for name in one.shown if _card(name))
+    if any(origin_of(name) is Origin.HOST for one in serving for name in one.shown):
+        gaps[
+            _gap(instance, EVERY_HOST, GapKind.UNSUPPORTED, "each engine has its own: see the engines by themselves")
+        ] = 1.0
     return gaps, frozenset(dropped)
 
 
