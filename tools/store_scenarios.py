@@ -7,7 +7,8 @@ Plays the lab's scenarios, looks at them at several moments and with each level 
 windows as tell every wrong limit apart; then, for what no play tells, windows of recordings and made ones, at last made
 ones with more or less of one thing. Writes ``tests/fixtures/lab/scenarios.json.gz``, and says which limits no play pins, and
 which nothing does. That takes an hour. ``--add`` takes minutes: it keeps the readings that are
-stored, with the verdicts of today's table on them, and adds made windows for what they leave; signals must be the same.
+stored, with the verdicts of today's table on them, and adds made windows for what they leave. A signal that is newer than a
+stored situation is a gap in it, or what it refines.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
+from llmvitals.gaps import Gap, GapKind  # noqa: E402
 from llmvitals.lab.play import Job  # noqa: E402
 from llmvitals.lab.scenarios import SCENARIOS  # noqa: E402
 from llmvitals.series import Window  # noqa: E402
+from llmvitals.signals.catalogue import SIGNALS  # noqa: E402
+from llmvitals.signals.reading import Reading  # noqa: E402
 from support import lab, nudged, stored  # noqa: E402 - the path comes first
-from support.mutants import Judged, mutants  # noqa: E402
+from support.mutants import Judged, Readings, Seen, mutants  # noqa: E402
 
 ENOUGH = 3
 """Situations that tell a wrong limit apart from which on no more are looked for: some choice keeps the file small."""
@@ -135,7 +139,7 @@ def main() -> int:
     ask.add_argument("--add", action="store_true", help="keep what is stored, and add made windows for what it leaves")
     given = ask.parse_args()
     if given.add:
-        return keep(*added())
+        return keep(*added(given.seconds))
     table = mutants()
     folders = [*sorted((ROOT / "tests/fixtures/captures").glob("*/capture.json"))]
     folders += sorted(given.recordings.glob("*/capture.json"))
@@ -177,10 +181,26 @@ def main() -> int:
     return keep(kept, pinned)
 
 
-def added() -> tuple[list[stored.Stored], set[int]]:
+REFINES = {"tensor_parallel_gpus": "gpus_per_rank"}
+"""Newer signals, and the older one that each falls back on where nothing says it better."""
+
+NEWER = Reading(None, Gap(GapKind.UNSUPPORTED, "nothing said it when this was kept"))
+
+
+def completed(one: stored.Stored) -> stored.Stored:
+    """A stored situation with the signals that are newer than it; those that are gone leave it."""
+
+    def whole(readings: Readings) -> dict[str, Reading]:
+        return {s.id: readings.get(s.id) or readings.get(REFINES.get(s.id, ""), NEWER) for s in SIGNALS}
+
+    seen = Seen(one.seen.window, whole(one.seen.whole), tuple(whole(part) for part in one.seen.parts))
+    return stored.Stored(one.source, seen, one.expected)
+
+
+def added(seconds: float) -> tuple[list[stored.Stored], set[int]]:
     """What is stored, with the verdicts of the table as it is now, and made windows for what it leaves."""
     table, kept, pinned = mutants(), [], set[int]()
-    for one in stored.read():
+    for one in map(completed, stored.read()):
         judged = Judged(one.seen)
         if judged.key[:2] != one.expected[:2]:
             say(f"  no longer {' '.join(map(str, one.expected[:2]))}: {one.source}")
@@ -191,6 +211,9 @@ def added() -> tuple[list[stored.Stored], set[int]]:
     for name, window in again(names, (), [""]):
         seen = stored.look(window)
         kept.append(stored.Stored(name, seen, Judged(seen).key))
+    for i, one in of_nudged(tuple(sorted(set(range(len(table))) - pinned)), seconds).items():
+        kept.append(one)
+        pinned.add(i)
     return kept, pinned
 
 
