@@ -264,3 +264,9 @@ def test_a_counter_of_restarts_stays_while_the_engine_is_down():
 
     engine(NODE, readers(host=lambda: Watching(replace(TABLE, listeners=()))), HERE).step()
     assert asked == [("chat", False, True)]
+
+
+@pytest.mark.parametrize(("procfs", "told"), [("/proc", False), ("/nowhere", True)])
+def test_a_mount_of_processes_that_was_written_down_must_be_there(procfs, told):
+    cycle = engine(replace_node(NODE, procfs=procfs), readers(host=absent("procfs")), HERE).step()
+    assert bool([x for x in lines(cycle.page, "llm_family_gap") if "there is no procfs" in x]) is told

@@ -126,7 +126,7 @@ class Machine:
         self._t = 0.0
         self._asked: tuple[tuple[Wanted, ...], tuple[Pod, ...] | None] = ((), None)
         self._gpus = Part("nvml", node.nvml, lambda: partial(self._read_gpus, made.gpus()))
-        self._host = Part("processes", node.processes, lambda: partial(self._read_host, made.processes()))
+        self._host = Part("processes", _on_procfs(node), lambda: partial(self._read_host, made.processes()))
         self._pods = Part("pods", _in_cluster(node), made.pods, every=every, keep=POD_LISTS_KEPT * every, retry=every)
         self._held = Part("pod-resources", _beside_kubelet(node), made.held, every=every, retry=every)
         self._restarts = Restarts()
@@ -217,6 +217,11 @@ def _addresses() -> Iterator[str]:
 def discovers(node: Node) -> bool:
     """Whether pods of this node become targets."""
     return node.kubernetes.discover and _in_cluster(node) != "off"
+
+
+def _on_procfs(node: Node) -> str:
+    """A mount that somebody wrote down must be there."""
+    return "on" if node.processes == "auto" and node.procfs != Node().procfs else node.processes
 
 
 def _in_cluster(node: Node) -> str:
