@@ -76,7 +76,7 @@ def test_what_needs_attention_comes_first(drawn):
 
 def test_who_has_no_place_is_listed_with_the_reason_and_never_at_zero(drawn):
     assert {m.instance: (m.known, m.why) for m in drawn.missing} == {
-        "sglang-0": ("KV 70 %", "GPU: unsupported: no GPU is joined: GPU 3 is not on the GPU page"),
+        "sglang-0": ("KV 70 %", "GPU: no GPU is joined: GPU 3 is not on the GPU page"),
         "vllm-9": ("GPU 0 % SMs active", "KV: refused the connection"),
     }
     assert not {"sglang-0", "vllm-9"} & {label.partition(" ")[0] for p in drawn.points for label in [p.label]}

@@ -227,7 +227,7 @@ def _why(readings: Mapping[str, Reading], name: str, down: str = "") -> str:
     found = readings.get(name)
     if found is None:
         return down or "the signals could not be computed"
-    return "" if found.gap is None else down or f"{found.gap.kind.value}: {found.gap.why}"
+    return "" if found.gap is None else down or found.gap.why
 
 
 def _note(found: Reading | None) -> str:
