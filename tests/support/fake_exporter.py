@@ -246,7 +246,7 @@ REPLICAS = [
         of="",
         gpus=[],
         joins=[],
-        activity_why="unsupported: no GPU is joined: GPU 3 is not on the GPU page",
+        activity_why="no GPU is joined: GPU 3 is not on the GPU page",
     ),
     replica(
         "vllm-9",
