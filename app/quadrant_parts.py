@@ -58,10 +58,10 @@ def draw(picture: Picture, theme: str | None = None) -> alt.LayerChart:
     x = alt.X(
         "x:Q",
         title="KV usage reached (wider past the limit)",
-        scale=_scale(1 + ROOM),
+        scale=_scale(-ROOM, 1 + ROOM),
         axis=_axis(picture.x_ticks),
     )
-    y = alt.Y("y:Q", title="GPU activity", scale=_scale(picture.top), axis=_axis(picture.y_ticks))
+    y = alt.Y("y:Q", title="GPU activity", scale=_scale(picture.bottom, picture.top), axis=_axis(picture.y_ticks))
     layers: list[alt.Chart] = [*_limits(picture, x, y), *_words(picture, x, y)]
     if picture.trail:
         way = _data([{"x": at, "y": height, "n": n} for n, (at, height) in enumerate(picture.trail)])
@@ -83,8 +83,8 @@ def draw(picture: Picture, theme: str | None = None) -> alt.LayerChart:
     return drawn
 
 
-def _scale(end: float) -> alt.Scale:
-    return alt.Scale(domain=[-ROOM, end], nice=False, zero=False)
+def _scale(start: float, end: float) -> alt.Scale:
+    return alt.Scale(domain=[start, end], nice=False, zero=False)
 
 
 def _axis(ticks: Iterable[Tick]) -> alt.Axis:

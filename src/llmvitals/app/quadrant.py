@@ -26,8 +26,9 @@ NEAR = 0.06
 NAMED = 12
 """With more replicas than these, only those that wait, stand apart or are chosen have their names beside their points."""
 
-TOP = 1.16
-"""Where the picture ends, in activity: the words of the upper quadrants stand above the highest point that can be."""
+TOP, BOTTOM = 1.16, -0.16
+"""Where the picture ends, in activity: the words of the quadrants stand above the highest point that can be and below the
+lowest."""
 
 UNKNOWN = "not known"
 UNTOLD = "Not told: utilisation is not compute"
@@ -114,6 +115,7 @@ class Picture:
     x_limit: float
     y_limit: float
     top: float
+    bottom: float
     corners: tuple[Corner, ...]
     quadrants: tuple[tuple[Quadrant, str], ...]
 
@@ -142,9 +144,9 @@ def picture(fleet: Fleet, chosen: tuple[str, str] = ("", ""), traces: Mapping[st
         x_limit=x_limit,
         y_limit=fleet.limits.activity,
         top=TOP,
+        bottom=BOTTOM,
         corners=tuple(
-            Corner(tuple(wrap(q.title, _WIDTH)), x_limit if q.full else 0.0, TOP if q.busy else fleet.limits.activity)
-            for q in QUADRANTS
+            Corner(tuple(wrap(q.title, _WIDTH)), x_limit if q.full else 0.0, TOP if q.busy else 0.0) for q in QUADRANTS
         ),
         quadrants=tuple((q, _counted(q, fleet)) for q in QUADRANTS),
     )
