@@ -25,7 +25,7 @@ from llmvitals.telemetry.identity.model import Found, Held, Pod, Processes, Want
 from llmvitals.telemetry.identity.trees import Trees
 from llmvitals.telemetry.kube.restarts import Restarts
 
-POD_LISTS_KEPT = 20
+POD_LISTS_KEPT = 240
 """Intervals for which the last list of pods stands while the API server does not answer: an outage ends no pod."""
 
 T = TypeVar("T")

@@ -156,22 +156,22 @@ RENAMED: dict[str, str] = {
 
 # Fields of DCGM 4.7 in base units; of a field that the page shows in both, the older one is taken.
 _BASE: tuple[Row, ...] = tuple(
-    _row(f"DEV_{field}", family, needs=_CHOSEN, fallback=True, **fixed)
+    replace(_row(f"DEV_{field}", family, needs=_CHOSEN, fallback=True), fixed=fixed)
     for field, family, fixed in (
-        ("FB_USED_BYTES", "llm_gpu_memory_used_bytes", {}),
-        ("FB_FREE_BYTES", "llm_gpu_memory_free_bytes", {}),
-        ("FB_RESERVED_BYTES", "llm_gpu_memory_reserved_bytes", {}),
-        ("FB_CAPACITY_BYTES", "llm_gpu_memory_total_bytes", {}),
-        ("SM_CLOCK_HERTZ", "llm_gpu_sm_clock_hertz", {}),
-        ("MAX_SM_CLOCK_HERTZ", "llm_gpu_sm_clock_max_hertz", {}),
-        ("MEMORY_CLOCK_HERTZ", "llm_gpu_memory_clock_hertz", {}),
-        ("GPU_ENERGY_JOULES_TOTAL", "llm_gpu_energy_joules_total", {}),
-        ("NVLINK_THROUGHPUT_BYTES_PER_SECOND", "llm_gpu_nvlink_bytes_per_second", {}),
-        ("GPU_POWER_THROTTLE_SECONDS_TOTAL", _HELD, {"reason": "power"}),
-        ("GPU_THERMAL_THROTTLE_SECONDS_TOTAL", _HELD, {"reason": "thermal"}),
-        ("GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL", _HELD, {"reason": "sync_boost"}),
-        ("BOARD_LIMIT_THROTTLE_SECONDS_TOTAL", _HELD, {"reason": "board_limit"}),
-        ("GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL", _HELD, {"reason": "reliability"}),
+        ("FB_USED_BYTES", "llm_gpu_memory_used_bytes", ()),
+        ("FB_FREE_BYTES", "llm_gpu_memory_free_bytes", ()),
+        ("FB_RESERVED_BYTES", "llm_gpu_memory_reserved_bytes", ()),
+        ("FB_CAPACITY_BYTES", "llm_gpu_memory_total_bytes", ()),
+        ("SM_CLOCK_HERTZ", "llm_gpu_sm_clock_hertz", ()),
+        ("MAX_SM_CLOCK_HERTZ", "llm_gpu_sm_clock_max_hertz", ()),
+        ("MEMORY_CLOCK_HERTZ", "llm_gpu_memory_clock_hertz", ()),
+        ("GPU_ENERGY_JOULES_TOTAL", "llm_gpu_energy_joules_total", ()),
+        ("NVLINK_THROUGHPUT_BYTES_PER_SECOND", "llm_gpu_nvlink_bytes_per_second", ()),
+        ("GPU_POWER_THROTTLE_SECONDS_TOTAL", _HELD, (("reason", "power"),)),
+        ("GPU_THERMAL_THROTTLE_SECONDS_TOTAL", _HELD, (("reason", "thermal"),)),
+        ("GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL", _HELD, (("reason", "sync_boost"),)),
+        ("BOARD_LIMIT_THROTTLE_SECONDS_TOTAL", _HELD, (("reason", "board_limit"),)),
+        ("GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL", _HELD, (("reason", "reliability"),)),
     )
 )
 
