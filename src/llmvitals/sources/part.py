@@ -56,7 +56,6 @@ class Part(Generic[T]):
         self._switch, self._make, self._every, self._keep, self._retry = switch, make, every, keep, retry
         self._flight: Flight[tuple[T, float]] = Flight()
         self._read: Callable[[], T] | None = None
-        self._absent = ""
         self._worked = False
         self._due = self._at = float("-inf")
         self._asked = False
