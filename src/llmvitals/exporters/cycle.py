@@ -68,7 +68,8 @@ class Engine:
     """The cycle's state. One thread drives it; everybody else reads the :class:`Cycle` values that it returns.
 
     ``fetch`` replaces the transport, ``clock`` (unix seconds) the time; ``machine`` reads the machine under the targets, and its
-    pods that ask for it become targets. ``previous`` hands over what is known of unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name.
+    pods that ask for it become targets. ``previous`` hands over what is known of unchanged targets on a
+    reload. Raises :class:`SettingsError` when two targets have one name.
     """
 
     def __init__(
