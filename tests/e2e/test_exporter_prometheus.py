@@ -27,6 +27,7 @@ DERIVED = {f"llm_{s.id}" for s in SIGNALS} | {
     judge.VERDICT,
     judge.CHECK_STATE,
     judge.LEADING,
+    judge.BINDING,
 }
 
 

@@ -326,6 +326,14 @@ def test_a_node_without_pods_is_a_wrong_name_unless_the_list_is_narrowed(server,
     assert lists(selector="app=none").pods() == ()
 
 
+def test_a_node_whose_name_was_right_may_lose_all_its_pods(server, lists):
+    server.pods = [pod(node="n1")]
+    lister = lists()
+    assert len(lister.pods()) == 1
+    server.pods = []
+    assert lister.pods() == ()
+
+
 def test_an_authority_that_did_not_sign_is_not_trusted(server, account, certificates, lists):
     (account / "ca.crt").write_bytes(certificates[2].cert.read_bytes())
     with pytest.raises(UnreachableError, match=r"certificate is not accepted.*ca\.crt"):

@@ -52,7 +52,7 @@ def test_users_and_headers_are_read(tmp_path):
             "Did you mean 'X-Frame-Options'?",
         ),
         ("basic_auth_users: [", "not valid YAML", "Correct the syntax"),
-        ("- 1", "Expected object, got array", "docs/exporter.md"),
+        ("- 1", "Expected keys below it, got a list", "docs/exporter.md"),
         ({"tls_server_config": {}}, "lacks cert_file", "Add cert_file"),
         ({"tls_server_config": {"min_version": "TLS10"}}, "min_version cannot be 'TLS10'", "TLS12, TLS13"),
         (

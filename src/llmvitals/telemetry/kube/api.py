@@ -69,6 +69,8 @@ class PodLister:
     def pods(self) -> tuple[Pod, ...]:
         """The node's pods that meet the selector, ordered by namespace and name; the whole takes ``timeout_s`` at most.
 
+        A first list without any pod is taken for a node's name that is wrong: the exporter itself would be on it.
+
         Raises :class:`LlmvitalsError` (thing, place, remedy) for whatever fails; ``last`` and ``at`` then stay.
         """
         wait = self._quiet_until - time.monotonic()
@@ -84,7 +86,7 @@ class PodLister:
         except BusyError as busy:
             self._quiet_until = time.monotonic() + min(busy.seconds, MOST_PATIENCE_SECONDS)
             raise
-        if not found and not self._selector and not self._namespaces:
+        if not found and self.at is None and not self._selector and not self._namespaces:
             raise UnreachableError(
                 f"shows no pod on a node named '{self._node}'",
                 place=self._api.base,
