@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from llmvitals.series import Series, series
+
 
 class GapKind(StrEnum):
     """The reasons for which a number may be absent."""
@@ -24,3 +26,8 @@ class Gap:
     kind: GapKind
     why: str
     series: str = ""
+
+
+def family_gap(family: str, kind: GapKind, reason: str, /, **labels: str) -> Series:
+    """The sample, 1, that says why a family is not there (``llm_family_gap``); ``labels``: of whom it is said."""
+    return series("llm_family_gap", **{**labels, "family": family, "gap": kind.value, "reason": reason})

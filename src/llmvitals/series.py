@@ -26,6 +26,10 @@ class Series(NamedTuple):
                 return value
         return default
 
+    def plus(self, /, **labels: str) -> Series:
+        """The same series with these labels added, or in place of its own."""
+        return series(self.name, **{**dict(self.labels), **labels})
+
 
 def series(name: str, /, **labels: str) -> Series:
     """Build a :class:`Series` with its labels in order."""

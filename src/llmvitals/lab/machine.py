@@ -100,7 +100,7 @@ class Machine:
             model=self._labels["model"],
         )
         host = {**reader.samples(found, t, restarts=found.pod is None), **self._restarts.samples(found)}
-        own = {_own(key, self._labels): value for key, value in host.items()}
+        own = {key.plus(**self._labels): value for key, value in host.items()}
         samples = {**joined.samples, **own}
         shown = {key.name for key in paged.samples if key.name != GAP}
         beside = {k: v for k, v in samples.items() if k not in engine.samples and k.name not in shown}
@@ -117,10 +117,6 @@ class Machine:
             return self._t
 
         return HostReader(self._proc.root, self._groups.root, clock=clock, steady=clock)
-
-
-def _own(key: Series, labels: Mapping[str, str]) -> Series:
-    return Series(key.name, tuple(sorted({**dict(key.labels), **labels}.items())))
 
 
 def _memory() -> Path | None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from llmvitals.gaps import Gap, GapKind
+from llmvitals.gaps import Gap, GapKind, family_gap
 from llmvitals.lab.case_file import Case, Known
 from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series, Snapshot, Window
@@ -138,8 +138,7 @@ def _blank(case: Case) -> Window:
     """Pages that show nothing but which families such a server cannot show: the gaps they leave are the case's own."""
     samples = {Series("llm_target_up", ()): 1.0}
     for family, why in _unsupported(case):
-        labels = (("family", family), ("gap", str(GapKind.UNSUPPORTED)), ("reason", why))
-        samples[Series("llm_family_gap", labels)] = 1.0
+        samples[family_gap(family, GapKind.UNSUPPORTED, why)] = 1.0
     return Window.of(Snapshot(t, samples) for t in (0.0, 1.0))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Origin, origin_of
-from llmvitals.series import Labels, Series, Snapshot, Window, series
+from llmvitals.series import Labels, Series, Snapshot, Window
 
 HTTP = "llm_http_requests_total"
 _SEVERAL = "HTTP answers carry no model, and this server has several"
@@ -31,9 +31,7 @@ def _part(snapshot: Snapshot, owners: dict[Labels, Scope], scope: Scope, *, seve
     samples = {key: v for key, v in snapshot.samples.items() if owners[key.labels] in wanted}
     if several and any(key.name == HTTP for key in samples):
         samples = {key: v for key, v in samples.items() if key.name != HTTP}
-        samples[series("llm_family_gap", instance=scope[0], family=HTTP, gap=GapKind.UNSUPPORTED, reason=_SEVERAL)] = (
-            1.0
-        )
+        samples[family_gap(HTTP, GapKind.UNSUPPORTED, _SEVERAL, instance=scope[0])] = 1.0
     return Snapshot(snapshot.t, samples, snapshot.detail)
 
 

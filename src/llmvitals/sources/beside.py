@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Series, Snapshot, series
 from llmvitals.settings import Target
@@ -70,9 +70,7 @@ def _labelled(snapshot: Snapshot, target: Target) -> Snapshot:
     if not target.labels:
         return snapshot
     samples = {
-        Series(key.name, tuple(sorted({**target.labels, **dict(key.labels)}.items())))
-        if origin_of(key.name) in _SHOWN_HERE
-        else key: value
+        series(key.name, **{**target.labels, **dict(key.labels)}) if origin_of(key.name) in _SHOWN_HERE else key: value
         for key, value in snapshot.samples.items()
     }
     return Snapshot(snapshot.t, samples, snapshot.detail)
@@ -86,8 +84,8 @@ def _cards(found: Found, target: Target, seen: Seen, page: Snapshot | None) -> S
 
 
 def _with_host(engine: Snapshot, name: str, found: Found, seen: Seen) -> Snapshot:
-    own = {_of(key, name): value for key, value in seen.host.get(name, {}).items()}
-    own |= {_of(key, name): 1.0 for key in _info(found, seen)}
+    own = {key.plus(instance=name): value for key, value in seen.host.get(name, {}).items()}
+    own |= {key.plus(instance=name): 1.0 for key in _info(found, seen)}
     return Snapshot(engine.t, {**engine.samples, **own}, engine.detail) if own else engine
 
 
@@ -103,11 +101,7 @@ def _info(found: Found, seen: Seen) -> Iterator[Series]:
         }
         yield series("llm_host_info", **{k: v for k, v in where.items() if v})
     if found.why:
-        yield series("llm_family_gap", family="llm_host_*", gap=GapKind.UNSUPPORTED.value, reason=found.why)
-
-
-def _of(key: Series, instance: str) -> Series:
-    return Series(key.name, tuple(sorted((*key.labels, ("instance", instance)))))
+        yield family_gap("llm_host_*", GapKind.UNSUPPORTED, found.why)
 
 
 def left_over(seen: Seen, taken: frozenset[str]) -> Snapshot | None:
@@ -115,7 +109,7 @@ def left_over(seen: Seen, taken: frozenset[str]) -> Snapshot | None:
     if seen.gpus is None:
         return None
     own = {
-        _of(key, seen.name): value
+        key.plus(instance=seen.name): value
         for key, value in seen.gpus.samples.items()
         if key.label("gpu") and key.label("gpu") not in taken
     }

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import family_of
-from llmvitals.series import Series, Snapshot
+from llmvitals.series import Series, Snapshot, series
 
 PREFILL, DECODE, BOTH = "prefill", "decode", "both"
 
@@ -66,15 +66,11 @@ def _own(samples: Mapping[Series, float]) -> dict[str, str] | None:
     return next((dict(key.labels) for key, value in samples.items() if key.name == _UP and value == 1.0), None)
 
 
-def _series(name: str, labels: Mapping[str, str]) -> Series:
-    return Series(name, tuple(sorted(labels.items())))
-
-
 def _tell(samples: dict[Series, float], own: Mapping[str, str], role: str) -> None:
     kind = next((key.label("engine") for key in samples if key.name == _INFO), "")
     for key in [k for k in samples if k.name == _ROLE or k.label("family") == _ROLE]:
         del samples[key]
-    samples[_series(_ROLE, {**own, **({"engine": kind} if kind else {}), "rank": "0", "role": role})] = 1.0
+    samples[series(_ROLE, **{**own, **({"engine": kind} if kind else {}), "rank": "0", "role": role})] = 1.0
 
 
 def _without(samples: dict[Series, float], own: Mapping[str, str], families: tuple[str, ...], why: str) -> None:
@@ -83,9 +79,7 @@ def _without(samples: dict[Series, float], own: Mapping[str, str], families: tup
         if (family is not None and family.name in families) or key.label("family") in families:
             del samples[key]
     for name in families:
-        samples[_series("llm_family_gap", {**own, "family": name, "gap": GapKind.UNSUPPORTED.value, "reason": why})] = (
-            1.0
-        )
+        samples[family_gap(name, GapKind.UNSUPPORTED, why, **own)] = 1.0
 
 
 def _found(samples: dict[Series, float], own: Mapping[str, str]) -> None:

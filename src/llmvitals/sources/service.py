@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Family, Kind, Origin, family_of, origin_of
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Service, Settings
@@ -23,6 +23,7 @@ CARRY_SECONDS = 10.0
 """A gauge older than this says nothing any more; a counter stands until its process ends."""
 
 EVERY_GPU, EVERY_HOST = "llm_gpu_*", "llm_host_*"
+_OF_EACH = "each engine has its own: see the engines by themselves"
 _UNLIKE = "its engines count with different edges, and share none"
 _UP, _GAP = "llm_target_up", "llm_family_gap"
 _AS_ASKED = frozenset({_UP, "llm_target_status", "llm_target_answer_seconds"})
@@ -100,7 +101,9 @@ def together(service: Service, members: Sequence[Member]) -> tuple[Snapshot, ...
     gaps, dropped = _gaps(service.name, serving)
     edges = _edges(serving)
     gaps |= {
-        _gap(service.name, f"{name}_bucket", GapKind.UNSUPPORTED, _UNLIKE): 1.0 for name, e in edges.items() if not e
+        family_gap(f"{name}_bucket", GapKind.UNSUPPORTED, _UNLIKE, instance=service.name): 1.0
+        for name, e in edges.items()
+        if not e
     }
     turns = list(_turns(members, asked))
     first = turns[0][0] if turns else 0.0
@@ -189,7 +192,7 @@ def _gaps(instance: str, serving: Sequence[_Seen]) -> tuple[dict[Series, float],
         one = next((o for o in never if o.lacks[family][0] is GapKind.MISSING), (never or without)[0])
         kind, why = one.lacks[family]
         alone = shown or len({o.lacks[family] for o in without}) > 1
-        gaps[_gap(instance, family, kind, f"{one.name}: {why}" if alone else why)] = 1.0
+        gaps[family_gap(family, kind, f"{one.name}: {why}" if alone else why, instance=instance)] = 1.0
         if shown:
             dropped.add(family)
     with_gpus = [one for one in serving if any(_card(name) for name in one.shown)]
@@ -197,12 +200,10 @@ def _gaps(instance: str, serving: Sequence[_Seen]) -> tuple[dict[Series, float],
         one = next(one for one in serving if one not in with_gpus)
         # shown behind "no GPU is joined"; where a join was tried, why it failed
         why = f"{one.name}: {one.lacks[EVERY_GPU][1]}" if EVERY_GPU in one.lacks else f"{one.name} has none"
-        gaps[_gap(instance, EVERY_GPU, GapKind.MISSING, why)] = 1.0
+        gaps[family_gap(EVERY_GPU, GapKind.MISSING, why, instance=instance)] = 1.0
         dropped.update(name for one in with_gpus for name in one.shown if _card(name))
     if any(origin_of(name) is Origin.HOST for one in serving for name in one.shown):
-        gaps[
-            _gap(instance, EVERY_HOST, GapKind.UNSUPPORTED, "each engine has its own: see the engines by themselves")
-        ] = 1.0
+        gaps[family_gap(EVERY_HOST, GapKind.UNSUPPORTED, _OF_EACH, instance=instance)] = 1.0
     return gaps, frozenset(dropped)
 
 
@@ -252,7 +253,7 @@ def _asked(instance: str, pages: Mapping[str, Snapshot]) -> Iterator[tuple[Serie
     for name, page in pages.items():
         for key, value in page.samples.items():
             if key.name in _AS_ASKED:
-                yield _labelled(key, {"instance": instance, "rank": f"{name}/0"}), value
+                yield key.plus(instance=instance, rank=f"{name}/0"), value
 
 
 def _numbers(
@@ -297,13 +298,4 @@ def _move(
         labels["model"] = service.model
     if origin is not Origin.GPU:
         labels["rank"] = f"{one.name}/{key.label('rank') or '0'}"
-    return _labelled(key, labels)
-
-
-def _labelled(key: Series, labels: Mapping[str, str]) -> Series:
-    return Series(key.name, tuple(sorted({**dict(key.labels), **labels}.items())))
-
-
-def _gap(instance: str, family: str, kind: GapKind, reason: str) -> Series:
-    labels = {"instance": instance, "family": family, "gap": kind.value, "reason": reason}
-    return Series(_GAP, tuple(sorted(labels.items())))
+    return key.plus(**labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Origin, family_of, origin_of
 from llmvitals.series import Series, Snapshot
 
@@ -81,7 +81,7 @@ def join_gateway(
     mine = [key for key in gateway.samples if origin_of(key.name) is Origin.GATEWAY]
     if not mine:
         why = gateway.detail or "its page shows nothing of a gateway"
-        samples[_gap(instance, EVERY, GapKind.MISSING, f"{name}: {why}")] = 1.0
+        samples[family_gap(EVERY, GapKind.MISSING, f"{name}: {why}", instance=instance)] = 1.0
     left_out: dict[str, str] = {}
     for key in mine:
         family = _family(key.name)
@@ -98,13 +98,13 @@ def join_gateway(
     shown = {_family(key.name) for key in samples}
     for family, why in left_out.items():
         if family not in shown:
-            samples[_gap(instance, family, GapKind.UNSUPPORTED, f"{name}: {why}")] = 1.0
+            samples[family_gap(family, GapKind.UNSUPPORTED, f"{name}: {why}", instance=instance)] = 1.0
     for key in gateway.samples if first else ():
         family = key.label("family")
         if key.name == "llm_family_gap" and origin_of(family) is Origin.GATEWAY and family not in shown:
             told = key.label("gap")
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
-            samples[_gap(instance, family, kind, key.label("reason"))] = 1.0
+            samples[family_gap(family, kind, key.label("reason"), instance=instance)] = 1.0
     return Snapshot(engine.t, samples, engine.detail)
 
 
@@ -120,8 +120,3 @@ def _model(key: Series) -> str:
 def _moved(key: Series, instance: str, name: str, model: str) -> Series:
     labels = {**dict(key.labels), "instance": instance, "gateway": name, "model": model}
     return Series(key.name, tuple(sorted((label, text) for label, text in labels.items() if text)))
-
-
-def _gap(instance: str, family: str, kind: GapKind, reason: str) -> Series:
-    labels = {"instance": instance, "family": family, "gap": kind.value, "reason": reason}
-    return Series("llm_family_gap", tuple(sorted(labels.items())))

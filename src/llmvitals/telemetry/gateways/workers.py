@@ -39,7 +39,7 @@ def place(url: str) -> str:
 
 def add_to(parts: Parts, name: str, entry: Entry, value: float, labels: Mapping[str, str]) -> None:
     """Add to the sample of this name what one source series says; ``labels`` beside those that its row gave."""
-    series = Series(name, tuple(sorted({**dict(entry.series.labels), **labels}.items())))
+    series = Series(name, entry.series.labels).plus(**labels)
     parts.samples[series] = parts.samples.get(series, 0.0) + value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import FAMILIES, Origin, origin_of
 from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.identity.arguments import tensor_parallel as size_told
@@ -49,7 +49,7 @@ def join_gpus(
     cards = _Chosen(gpus, match.gpus, where, table)
     samples = dict(engine.samples)
     if match.why:
-        samples[_gap(whose, EVERY, GapKind.MISSING, match.why)] = 1.0
+        samples[family_gap(EVERY, GapKind.MISSING, match.why, **whose)] = 1.0
     for key, value in cards.rows.items():
         labels = {name: text for name, text in key.labels if name in _OWN and text}
         owner = {"owner": cards.owners[key].value} if key in cards.owners else {}
@@ -59,7 +59,7 @@ def join_gpus(
         if isinstance(held, float):
             samples[_series(OTHER, {"gpu": gpu, "index": cards.index.get(gpu, ""), **own})] = held
         else:
-            samples[_gap({**whose, "gpu": gpu}, OTHER, GapKind.UNSUPPORTED, held)] = 1.0
+            samples[family_gap(OTHER, GapKind.UNSUPPORTED, held, gpu=gpu, **whose)] = 1.0
     for key in cards.gaps:
         if key.label("family") != OTHER or not other:
             samples[_series(GAP, {**dict(key.labels), **whose})] = 1.0
@@ -137,10 +137,6 @@ def _size(
     ranks = len({key.label("rank") for key in engine.samples if key.name == "llm_requests_running"}) or 1
     each, rest = divmod(len(match.gpus), ranks)
     return None if rest or not each else (each, "gpus")
-
-
-def _gap(whose: Mapping[str, str], family: str, kind: GapKind, reason: str) -> Series:
-    return _series(GAP, {**whose, "family": family, "gap": kind.value, "reason": reason})
 
 
 def _series(name: str, labels: Mapping[str, str]) -> Series:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Kind, family_of
-from llmvitals.series import Series, Snapshot
+from llmvitals.series import Series, Snapshot, series
 from llmvitals.telemetry.identity.cards import INFO
 
 GAP = "llm_family_gap"
@@ -77,7 +77,7 @@ def _facts(first: Rows, second: Rows) -> Rows:
     """What a card is, of both: the page's word first, a row for each name that the driver has for it."""
     page = {name: text for key in first for name, text in key.labels if text}
     merged = [{**dict(key.labels), **page} for key in second] or [page]
-    return {Series(INFO, tuple(sorted(labels.items()))): 1.0 for labels in merged}
+    return {series(INFO, **labels): 1.0 for labels in merged}
 
 
 def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, str]]) -> dict[Series, float]:
@@ -95,22 +95,17 @@ def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, 
             parts[key] = 1.0
             continue
         for gpu in [key.label("gpu")] if key.label("gpu") else gpus:
-            told[family, gpu] = _with(key, gpu)
+            told[family, gpu] = key.plus(gpu=gpu)
         if not gpus:
             every[key] = 1.0
     for family, gpu in lost:
-        reason = {"family": family, "gap": GapKind.MISSING.value, "reason": AWAY, "gpu": gpu}
-        told[family, gpu] = Series(GAP, tuple(sorted(reason.items())))
+        told[family, gpu] = family_gap(family, GapKind.MISSING, AWAY, gpu=gpu)
     return {**every, **parts, **{key: 1.0 for where, key in told.items() if where not in shown}}
 
 
 def _told(snapshot: Snapshot) -> list[Series]:
     """Gaps, those of all GPUs before those of one."""
     return sorted((key for key in snapshot.samples if key.name == GAP), key=lambda key: (key.label("gpu") != "", key))
-
-
-def _with(key: Series, gpu: str) -> Series:
-    return Series(GAP, tuple(sorted({**dict(key.labels), "gpu": gpu}.items())))
 
 
 def _of_a_gpu(key: Series) -> bool:
@@ -131,6 +126,4 @@ def _index(parts: Mapping[Part, Rows]) -> str:
 
 
 def _numbered(key: Series, index: str) -> Series:
-    if key.label("index") == index:
-        return key
-    return Series(key.name, tuple(sorted({**dict(key.labels), "index": index}.items())))
+    return key if key.label("index") == index else key.plus(index=index)

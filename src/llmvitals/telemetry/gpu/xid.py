@@ -67,7 +67,7 @@ class XidCounts:
                 seen.counts = {**({last: 1.0} if last else {}), **found[TOTAL][gpu]}
             parts.samples[gpu] = 0.0  # the field is there, whether or not a code ever came
             for code, count in seen.counts.items():
-                parts.samples[Series(gpu.name, tuple(sorted((*gpu.labels, ("xid", code)))))] = count
+                parts.samples[gpu.plus(xid=code)] = count
 
 
 def _found(parts: Parts) -> dict[str, Found]:

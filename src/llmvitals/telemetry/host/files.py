@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-from llmvitals.gaps import GapKind
-from llmvitals.series import Series, series
-
 CHUNK = 65536
 LINE = 4096
 """More than a line of stat takes: 52 numbers and a name."""
@@ -70,8 +67,3 @@ def plain(raw: bytes) -> str:
     """A name that a process gave itself, safe to show: what cannot be printed becomes ``?``."""
     text = raw.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
-def absent(family: str, kind: GapKind, reason: str) -> Series:
-    """The sample that says why a family is not there."""
-    return series("llm_family_gap", family=family, gap=kind.value, reason=reason)

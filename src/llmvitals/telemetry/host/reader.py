@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Series, series
 from llmvitals.telemetry.host import proc, shown
 from llmvitals.telemetry.host.cgroups import Cgroups, oom_kills
 from llmvitals.telemetry.host.facts import Facts
 from llmvitals.telemetry.host.facts import Processes as Reading
-from llmvitals.telemetry.host.files import AS_ROOT, HOST_PROCESSES, absent, text_of
+from llmvitals.telemetry.host.files import AS_ROOT, HOST_PROCESSES, text_of
 from llmvitals.telemetry.host.holders import Holders
 from llmvitals.telemetry.host.restarts import Restarts
 from llmvitals.telemetry.host.spaces import Spaces
@@ -77,7 +77,7 @@ class HostReader:
         self._table.refresh(found.pids)
         samples = dict(self._shown(facts))
         if found.pids and not any(facts.values()):
-            samples[absent("llm_host_*", GapKind.MISSING, "its processes ended before they were read")] = 1.0
+            samples[family_gap("llm_host_*", GapKind.MISSING, "its processes ended before they were read")] = 1.0
         if restarts:
             counts = self._counts(found, facts["api"] or facts["engine"], t, engine)
             samples |= {series("llm_host_restarts_total", reason=why): float(n) for why, n in counts.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Series, series
 from llmvitals.telemetry.host import cgroups
 from llmvitals.telemetry.host.cgroups import Cgroups, Group
 from llmvitals.telemetry.host.facts import Facts
-from llmvitals.telemetry.host.files import AS_ROOT, HOST_CGROUPS, absent
+from llmvitals.telemetry.host.files import AS_ROOT, HOST_CGROUPS
 from llmvitals.telemetry.host.spaces import Spaces
 from llmvitals.telemetry.host.usage import BUSIEST
 
@@ -40,7 +40,7 @@ def of_processes(process: str, all_of_it: Sequence[Facts], groups: Cgroups, onli
 def _cpu(process: str, all_of_it: Sequence[Facts]) -> Iterator[Sample]:
     used = [f.used for f in all_of_it if f.used is not None]
     if len(used) < len(all_of_it):  # the sum of some would look like the sum of all
-        yield from ((absent(name, _SHORT, "CPU over an interval needs a second reading"), 1.0) for name in _CPU)
+        yield from ((family_gap(name, _SHORT, "CPU over an interval needs a second reading"), 1.0) for name in _CPU)
         return
     yield series(_CPU[0], process=process), sum(u.cores for u in used)
     threads = sorted((thread for u in used for thread in u.threads), key=lambda thread: -thread[1])[:BUSIEST]
@@ -60,7 +60,7 @@ def _limits(process: str, all_of_it: Sequence[Facts], groups: Cgroups, online: f
         held = max(map(cgroups.throttled_seconds, found))
         yield series("llm_host_cpu_throttled_seconds_total", process=process), held
     else:
-        yield absent("llm_host_cpu_throttled_seconds_total", _UNSUPPORTED, NOT_FOUND), 1.0
+        yield family_gap("llm_host_cpu_throttled_seconds_total", _UNSUPPORTED, NOT_FOUND), 1.0
 
 
 def _files(process: str, all_of_it: Sequence[Facts]) -> Iterator[Sample]:
@@ -71,7 +71,7 @@ def _files(process: str, all_of_it: Sequence[Facts]) -> Iterator[Sample]:
         yield series("llm_host_open_fds", process=process), used
         yield series("llm_host_max_fds", process=process), most
         return
-    yield absent("llm_host_open_fds", _UNSUPPORTED, f"its open files cannot be seen: {AS_ROOT}"), 1.0
+    yield family_gap("llm_host_open_fds", _UNSUPPORTED, f"its open files cannot be seen: {AS_ROOT}"), 1.0
     limits = [f.max_files for f in all_of_it if f.max_files]
     if limits:
         yield series("llm_host_max_fds", process=process), min(limits)
@@ -82,7 +82,7 @@ def _sum(family: str, process: str, values: Sequence[float | None]) -> Iterator[
     if known and len(known) == len(values):
         yield series(family, process=process), sum(known)
     else:
-        yield absent(family, _MISSING, "a process of it ended while it was read"), 1.0
+        yield family_gap(family, _MISSING, "a process of it ended while it was read"), 1.0
 
 
 def of_container(group: Group) -> Iterator[Sample]:
@@ -95,12 +95,15 @@ def of_container(group: Group) -> Iterator[Sample]:
     if used is not None and reason is None:
         yield series("llm_host_memory_bytes"), used
     else:
-        yield absent("llm_host_memory_bytes", _UNSUPPORTED, reason or "its control group does not count memory"), 1.0
+        yield (
+            family_gap("llm_host_memory_bytes", _UNSUPPORTED, reason or "its control group does not count memory"),
+            1.0,
+        )
     if limit is not None:
         yield series("llm_host_memory_limit_bytes"), limit
     else:
         why = reason or "no limit is set: it may take what the host has"
-        yield absent("llm_host_memory_limit_bytes", _UNSUPPORTED, why), 1.0
+        yield family_gap("llm_host_memory_limit_bytes", _UNSUPPORTED, why), 1.0
 
 
 def of_network(everything: Iterable[Facts], spaces: Spaces, own: str) -> Iterator[Sample]:
@@ -112,7 +115,7 @@ def of_network(everything: Iterable[Facts], spaces: Spaces, own: str) -> Iterato
     first = {f.space: f.pid for f in everything}
     told = {space: found for space, pid in first.items() if (found := spaces.sockets(space, pid)) is not None}
     if not told:
-        yield absent("llm_host_sockets", _UNSUPPORTED, f"its sockets cannot be seen: {AS_ROOT}"), 1.0
+        yield family_gap("llm_host_sockets", _UNSUPPORTED, f"its sockets cannot be seen: {AS_ROOT}"), 1.0
     else:
         for state in next(iter(told.values())).states:
             yield series("llm_host_sockets", state=state), float(sum(s.states[state] for s in told.values()))
@@ -123,4 +126,4 @@ def of_network(everything: Iterable[Facts], spaces: Spaces, own: str) -> Iterato
     else:
         seen = bool(own) and "" not in first
         why = OTHER_SPACE if seen else f"its network namespace cannot be seen: {AS_ROOT}"
-        yield from ((absent(name, _UNSUPPORTED, why), 1.0) for name in _PORTS)
+        yield from ((family_gap(name, _UNSUPPORTED, why), 1.0) for name in _PORTS)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import BY_NAME, family_of
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.reader import Read
@@ -63,8 +63,7 @@ class Settle:
 
     def _gap(self, gap: FamilyGap) -> Series:
         labels = {**self._base, "engine": self._adapter.kind, **dict(gap.labels)}
-        labels |= {"family": gap.family, "gap": gap.kind.value, "reason": gap.reason}
-        return Series("llm_family_gap", tuple(sorted(labels.items())))
+        return family_gap(gap.family, gap.kind, gap.reason, **labels)
 
 
 def usable(entry: Entry, raw: float) -> float | None:

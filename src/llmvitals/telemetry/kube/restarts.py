@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Series, series
 from llmvitals.telemetry.identity.model import Container, Found, Pod
 from llmvitals.telemetry.kube.reasons import REASONS, ROLLOUT, UNKNOWN
@@ -103,8 +103,7 @@ class Restarts:
             samples[series("llm_host_ready_time_seconds")] = pod.ready_since
         container = found.container or (pod.containers[0] if len(pod.containers) == 1 else None)
         if container is None:
-            gap = {"family": _RESTARTS, "gap": GapKind.UNSUPPORTED.value, "reason": _SEVERAL}
-            return {**samples, series("llm_family_gap", **gap): 1.0}
+            return {**samples, family_gap(_RESTARTS, GapKind.UNSUPPORTED, _SEVERAL): 1.0}
         if container.started is not None:
             samples[series("llm_host_started_time_seconds")] = container.started
         counts = self.of(pod, container) or {}

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmvitals.series import Series
+from llmvitals.series import Series, series
 from llmvitals.telemetry.gpu.nvml.asking import Asking, Refused
 from llmvitals.telemetry.gpu.nvml.codes import FOR_GOOD, Code
 from llmvitals.telemetry.gpu.nvml.library import Handle
@@ -43,7 +43,7 @@ class Device:
 
     def series(self, family: str, **labels: str) -> Series:
         """A series of this device."""
-        return Series(family, tuple(sorted({"gpu": self.label, "index": str(self.index), **labels}.items())))
+        return series(family, **{"gpu": self.label, "index": str(self.index), **labels})
 
     def first(self, asking: Asking, names: tuple[str, ...], *arguments: Any) -> Any:  # noqa: ANN401  # what NVML returns
         """The answer of the first of several functions that the driver has; what it lacks is not asked again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.gaps import GapKind
+from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Series
 from llmvitals.telemetry.gpu.links import pcie_bytes_per_second
 from llmvitals.telemetry.gpu.nvml.asking import Asking, Refused
@@ -150,5 +150,4 @@ class Page:
         self._gap(family, refused.kind, refused.reason, gpu=device.label)
 
     def _gap(self, family: str, kind: GapKind, reason: str, **labels: str) -> None:
-        every = {"family": family, "gap": kind.value, "reason": reason, **labels}
-        self.samples[Series("llm_family_gap", tuple(sorted(every.items())))] = 1.0
+        self.samples[family_gap(family, kind, reason, **labels)] = 1.0
