@@ -10,24 +10,11 @@ from support.fake_exporter import FakeExporter
 if find_spec("streamlit") is None or find_spec("selenium") is None:
     pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
 
-from support.browser import DESKTOP, PHONE, browser, picture, streamlit
+from support.browser import DESKTOP, PHONE, picture, streamlit
 
 pytestmark = pytest.mark.browser
 LAPTOP = (1280, 900)
-# What sticks out of the viewport by class and text; the wide table scrolls in a box of its own.
-STICKING_OUT = """
-return [...document.querySelectorAll('.stMain *')]
-  .filter(e => !e.closest('.lv-scroll > *') && e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
-  .map(e => e.tagName + '.' + (e.getAttribute('class') || '') + ': ' + (e.innerText || '').slice(0, 40));
-"""
 ROWS = "[...document.querySelectorAll('[data-family]')]"
-
-
-@pytest.fixture(scope="module")
-def page():
-    """One browser for the module."""
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +41,7 @@ def _calm(page):
 
 
 def nothing_sticks_out(page, size):
-    page.until(f"(() => {{{STICKING_OUT}}})().length === 0")
+    page.laid_out(scrolling=".lv-scroll > *")
     assert page.run("return document.documentElement.scrollWidth") <= size[0]
 
 

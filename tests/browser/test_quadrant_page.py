@@ -18,17 +18,11 @@ from support.prometheus import PrometheusServer, load_blocks
 if find_spec("streamlit") is None or find_spec("selenium") is None:
     pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
 
-from support.browser import browser, picture, streamlit
+from support.browser import picture, streamlit
 
 pytestmark = pytest.mark.browser
 LAPTOP, PHONE = (1280, 1500), (400, 3000)
 SVG = ".stVegaLiteChart svg"
-# What of the picture sticks out of the viewport, by class and text.
-STICKING_OUT = """
-return [...document.querySelectorAll('.stMain *')]
-  .filter(e => e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
-  .map(e => e.tagName + '.' + (e.getAttribute('class') || '') + ': ' + (e.innerText || '').slice(0, 40));
-"""
 # The marks of the chart: points with their fill, the words, and where the limits lie.
 DRAWN = f"""
 const svg = document.querySelector('{SVG}');
@@ -42,13 +36,6 @@ return {{
   edge: box(svg).right,
 }};
 """
-
-
-@pytest.fixture(scope="module")
-def page():
-    """One browser for the module."""
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +70,7 @@ def opened(page, url, size=LAPTOP, query=""):
     """Load the picture and wait until it is laid out: a chart is there before it has its width."""
     page.open(f"{url}/replicas{query}", size)
     page.until(f"document.querySelectorAll('{SVG} .mark-symbol path').length > 0")
-    page.until(f"(() => {{{STICKING_OUT}}})().length === 0")
+    page.laid_out()
     return page.run(DRAWN)
 
 

@@ -18,7 +18,7 @@ from support.prometheus import wait_for
 if find_spec("streamlit") is None or find_spec("selenium") is None:
     pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
 
-from support.browser import DESKTOP, PHONE, browser, picture, streamlit
+from support.browser import DESKTOP, PHONE, picture, streamlit
 
 pytestmark = pytest.mark.browser
 CHART = ".stVegaLiteChart svg"
@@ -38,24 +38,6 @@ return [...document.querySelectorAll('.lv-ev')].map(head => {
   }];
 });
 """
-# Elements of the page proper that stick out of the viewport, by class and text; listings scroll by themselves.
-STICKING_OUT = """
-return [...document.querySelectorAll('.stMain *')]
-  .filter(e => !e.closest('pre') && e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
-  .map(e => e.tagName + '.' + (e.getAttribute('class') || '') + ': ' + (e.innerText || '').slice(0, 40));
-"""
-
-
-def nothing_sticks_out(page):
-    """Wait until the page is laid out: a chart is there before it has its width."""
-    page.until(f"(() => {{{STICKING_OUT}}})().length === 0")
-
-
-@pytest.fixture(scope="module")
-def page():
-    """One browser for the module."""
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +99,7 @@ def test_the_verdict_its_number_and_its_confidence_are_on_top(page, url, name, s
     assert "max_num_seqs = 4" in action.text
     assert THRASH["action"]["text"] in action.text
     assert top.y < action.y < 700
-    nothing_sticks_out(page)
+    page.laid_out(scrolling="pre")
     assert page.run("return document.documentElement.scrollWidth") <= size[0]
 
 
@@ -237,7 +219,7 @@ def test_an_unreachable_source_is_one_clear_line(page, url, gone, size):
     assert f"{gone}/triage" in line.text
     assert "nothing answers there. Start the exporter" in line.text
     assert not page.driver.find_elements("css selector", ".lv-verdict")
-    nothing_sticks_out(page)
+    page.laid_out(scrolling="pre")
 
 
 def test_the_last_verdict_stays_marked_while_the_source_is_away(page, url, fake):
@@ -330,6 +312,6 @@ def test_the_page_says_what_the_real_exporter_says(page, simulated, tmp_path, na
         states = {c["cause"]: c["state"].replace("-", " ") for step in told["steps"] for c in step["checks"]}
         for cause, state in states.items():
             assert state in page.has(f'[data-cause="{cause}"]').text.lower()
-        nothing_sticks_out(page)
+        page.laid_out(scrolling="pre")
         picture(page, f"real-{name}")
         calm(page)

@@ -75,6 +75,13 @@ def _find(selector: str, text: str) -> str:
     return f"{listed}.find(e => e.innerText.includes({json.dumps(text)}))"
 
 
+# Elements of the page proper that stick out of the viewport, by class and text.
+STICKING_OUT = """scrolling => [...document.querySelectorAll('.stMain *')]
+  .filter(e => !(scrolling && e.closest(scrolling)) && e.getClientRects().length
+    && e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.tagName + '.' + (e.getAttribute('class') || '') + ': ' + (e.innerText || '').slice(0, 40))"""
+
+
 class Page:
     """One browser; every wait is for a condition."""
 
@@ -105,6 +112,13 @@ class Page:
         """Wait until a JavaScript expression is true; gives its value."""
         wait = WebDriverWait(self.driver, WAIT_SECONDS, poll_frequency=0.1)
         return wait.until(lambda driver: driver.execute_script(f"return {script}"), what or script)
+
+    def laid_out(self, scrolling: str = "") -> None:
+        """Wait until nothing sticks out of the viewport: a chart is there before it has its width.
+
+        ``scrolling``: a selector of what may be wider, since it scrolls by itself, with all that is in it.
+        """
+        self.until(f"({STICKING_OUT})({json.dumps(scrolling)}).length === 0")
 
     def element(self, selector: str, text: str = ""):
         """Wait for an element that a CSS selector finds and that holds this text, to click it or write into it."""

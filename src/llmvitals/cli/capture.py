@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -21,7 +20,7 @@ from llmvitals.sources.node import Machine
 from llmvitals.sources.place import name_of
 from llmvitals.sources.probe import probe
 from llmvitals.sources.record import Recorder
-from llmvitals.sources.sightings import sighted, sightings
+from llmvitals.sources.sightings import beside_name, sighted, sightings
 from llmvitals.telemetry.ingest import Fetcher, RawPage
 
 
@@ -54,7 +53,7 @@ def command(
     ]
     machine = Machine(settings.node)
     here = sighted(machine, wanted, timeout)
-    recorded += [Recorded(_beside(target), (), CANONICAL_KIND, name_of(target)) for target in here]
+    recorded += [Recorded(beside_name(target), (), CANONICAL_KIND, name_of(target)) for target in here]
     recorder = Recorder(output, recorded, watched(wanted, settings))
     limits = limits_of(settings)
     reachable(probe(wanted, timeout_s=timeout, limits=limits))
@@ -62,41 +61,33 @@ def command(
     lock = threading.Lock()  # the machine is looked at from a thread of its own
     with recorder:
         try:
-            with ExitStack() as stack:
-                advance = stack.enter_context(progress(f"recording to {output}", total))
+            with progress(f"recording to {output}", total) as advance:
 
                 def note(name: str, page: RawPage) -> None:
                     with lock:
                         recorder.add(name, page)
 
-                if here:
-                    look = sightings(
-                        machine,
-                        here,
-                        interval=interval,
-                        timeout_s=timeout,
-                        on_sight=lambda target, page: note(_beside(target), page),
-                    )
-                    stack.enter_context(look)
-
                 def keep(target: Target, page: RawPage) -> None:
                     note(name_of(target), page)
                     advance(f"{name_of(target)}: {page.error or page.status}")
 
-                pages(
-                    [target for target, _ in both],
-                    seconds=seconds,
+                with sightings(
+                    machine,
+                    here,
                     interval=interval,
                     timeout_s=timeout,
-                    on_page=keep,
-                    fetch=Fetcher(limits).fetch,
-                )
+                    on_sight=lambda target, page: note(beside_name(target), page),
+                ):
+                    pages(
+                        [target for target, _ in both],
+                        seconds=seconds,
+                        interval=interval,
+                        timeout_s=timeout,
+                        on_page=keep,
+                        fetch=Fetcher(limits).fetch,
+                    )
         except KeyboardInterrupt:
             if not recorder.pages:
                 raise
             err().print("Stopped early; what was recorded is kept.")
     click.echo(f"{recorder.pages} pages in {output}. Read them with: llmvitals triage {output}")
-
-
-def _beside(target: Target) -> str:
-    return f"{name_of(target)}/machine"

@@ -66,10 +66,15 @@ def _made(**values: Any) -> Struct:
 
 
 # -- numbers by field id ----------------------------------------------------------------------------------------------
+def _nvlinks(card: Card) -> tuple[int, int]:
+    """Its links to the peers and MB/s of each and one way; none where the GPUs exchange over something else."""
+    link = card.machine.link
+    return (0, 0) if link is None else NVLINKS.get(link.name, (0, 0))
+
+
 def _linked(card: Card) -> bool:
     """Whether the GPUs exchange over NVLink."""
-    link = card.machine.link
-    return link is not None and link.name in NVLINKS
+    return _nvlinks(card)[0] > 0
 
 
 def _nvlink(card: Card, value: float) -> float | None:
@@ -96,8 +101,8 @@ FIELDS: Mapping[int, Callable[[Card], float | None]] = {
     79: _policy("reliability"),
     82: lambda card: card.celsius + 8.0,  # memory
     83: lambda card: card.joules * 1000.0,  # mJ
-    90: lambda card: _nvlink(card, NVLINKS[card.machine.link.name][1] if _linked(card) else 0.0),  # type: ignore[union-attr]
-    91: lambda card: float(NVLINKS[card.machine.link.name][0]) if _linked(card) else 0.0,  # type: ignore[union-attr]
+    90: lambda card: _nvlink(card, _nvlinks(card)[1]),
+    91: lambda card: float(_nvlinks(card)[0]),
     94: lambda card: 0.0,  # PCIe replays
     138: lambda card: _nvlink(card, card.done.link / 1024.0),  # KiB sent, all links
     139: lambda card: _nvlink(card, card.done.link / 1024.0),
@@ -105,7 +110,7 @@ FIELDS: Mapping[int, Callable[[Card], float | None]] = {
     143: lambda card: 0.0,
     144: lambda card: float(card.remap),
     145: lambda card: 0.0,
-    164: lambda card: _nvlink(card, NVLINKS[card.machine.link.name][1] if _linked(card) else 0.0),  # type: ignore[union-attr]
+    164: lambda card: _nvlink(card, _nvlinks(card)[1]),
     185: lambda card: card.watts * 1000.0,  # mW
     186: lambda card: card.watts * 1000.0,
     190: lambda card: card.limit * 1000.0,
@@ -248,8 +253,7 @@ class Nvml:
         card = self._card(device)
         if not _linked(card):
             raise NVMLError(UNSUPPORTED)
-        assert card.machine.link is not None
-        if link >= NVLINKS[card.machine.link.name][0]:
+        if link >= _nvlinks(card)[0]:
             raise NVMLError(INVALID)
         return 1
 

@@ -16,7 +16,7 @@ from llmvitals.sources import Observed
 from llmvitals.sources.assemble import CANONICAL_KIND, Feed, companions, observed
 from llmvitals.sources.node import Machine
 from llmvitals.sources.place import name_of
-from llmvitals.sources.sightings import sighted, sightings
+from llmvitals.sources.sightings import beside_name, sighted, sightings
 from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage, page_url
 
 
@@ -91,16 +91,16 @@ def observe(
         if on_page is not None:
             on_page(target, page)
 
-    beside: dict[str, list[RawPage]] = {}
+    here = sighted(machine, targets, timeout_s) if machine is not None else ()
+    beside: dict[str, list[RawPage]] = {name_of(target): [] for target in here}
     with ExitStack() as stack:
-        here = sighted(machine, targets, timeout_s) if machine is not None else ()
-        if machine is not None and here:
+        if machine is not None:
             look = sightings(
                 machine,
                 here,
                 interval=interval,
                 timeout_s=timeout_s,
-                on_sight=lambda target, page: beside.setdefault(name_of(target), []).append(page),
+                on_sight=lambda target, page: beside[name_of(target)].append(page),
             )
             stack.enter_context(look)
         pages(
@@ -112,7 +112,7 @@ def observe(
             fetch=fetch or Fetcher(limits).fetch,
             clock=clock,
         )
-    machines = [Feed(f"{name}/machine", CANONICAL_KIND, found, name) for name, found in beside.items()]
+    machines = [Feed(beside_name(one), CANONICAL_KIND, beside[name_of(one)], name_of(one)) for one in here]
     return observed(
         [
             *machines,

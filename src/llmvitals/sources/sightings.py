@@ -34,14 +34,22 @@ def sighted(machine: Machine, targets: Sequence[Target], timeout_s: float) -> tu
     return tuple(target for target in engines if _page(target, engines, seen) is not None)
 
 
+def beside_name(target: Target) -> str:
+    """What the pages of the machine beside a target are called in a recording."""
+    return f"{name_of(target)}/machine"
+
+
 @contextlib.contextmanager
 def sightings(
     machine: Machine, targets: Sequence[Target], *, interval: float, timeout_s: float, on_sight: OnSight
 ) -> Iterator[None]:
-    """Look at the machine at an interval (seconds) while the context is open, from a thread of its own.
+    """Look at the machine at an interval (seconds) while the context is open, from a thread of its own; never for no targets.
 
     ``on_sight`` gets a page for each target that is on this machine, in that thread. A look that hangs delays the next one only.
     """
+    if not targets:
+        yield
+        return
     ended = threading.Event()
 
     def looks() -> None:
