@@ -41,8 +41,7 @@ _SHEET = """
  .lv-rep thead { display:none; } .lv-rep tr { display:block; border-bottom:1px solid var(--line); padding:8px 0; }
  .lv-rep tr :is(th,td) { min-width:0; display:grid; grid-template-columns:104px 1fr; gap:0 8px; border:0; padding:1px 0; }
  .lv-rep :is(th,td)::before { content:attr(data-l); color:var(--soft); font-size:12.5px; font-weight:400; }
- .lv-rep :is(th,td) > div { min-width:0; } .lv-rep :is(th,td):first-child { min-width:112px; }
-.lv-rep :is(th,td):last-child { min-width:118px; }
+ .lv-rep :is(th,td) > div { min-width:0; }
 .lv-rep .n { white-space:normal; }
 }
 """

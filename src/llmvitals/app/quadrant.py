@@ -67,7 +67,6 @@ class Point:
     waits: bool
     waiting: float
     compute: bool
-    chosen: bool
     label: str
     inward: bool
     facts: tuple[tuple[str, str], ...]
@@ -131,7 +130,6 @@ def picture(fleet: Fleet, chosen: tuple[str, str] = ("", ""), traces: Mapping[st
             _point(
                 r,
                 fleet,
-                chosen=chosen == _key(r),
                 named=few or chosen == _key(r) or bool(r.waiting) or _key(r) in apart,
             )
             for r in placed
@@ -183,7 +181,7 @@ def _ticks(limit: float, fleet: Fleet) -> tuple[Tick, ...]:
     return tuple(Tick(_across(value, fleet), with_unit(value, "ratio")) for value in values)
 
 
-def _point(one: Replica, fleet: Fleet, *, chosen: bool, named: bool) -> Point:
+def _point(one: Replica, fleet: Fleet, *, named: bool) -> Point:
     x = _across(one.kv or 0.0, fleet)
     return Point(
         x=x,
@@ -191,7 +189,6 @@ def _point(one: Replica, fleet: Fleet, *, chosen: bool, named: bool) -> Point:
         waits=bool(one.waiting),
         waiting=one.waiting or 0.0,
         compute=one.activity_of == COMPUTE,
-        chosen=chosen,
         label=_label(one) if named else "",
         inward=x > LEFT,
         facts=_facts(one, fleet),

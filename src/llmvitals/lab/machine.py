@@ -1,3 +1,4 @@
+# ruff: noqa: PTH103, PTH106, PTH108, PTH211 (a play writes thousands of files: pathlib takes several times as long)
 """The machine under a play, read as a node's exporter reads its own: the GPU exporter's page and the driver's library, /proc and
 control groups, and the node's pods, joined to the engine by the readers that production uses.
 """
@@ -154,22 +155,22 @@ class Files:
         for path, target in tree.links.items():
             if before.links.get(path) != target:
                 if path in before.links:
-                    os.unlink(f"{self._at}/{path}")  # noqa: PTH108
+                    os.unlink(f"{self._at}/{path}")
                 self._place(path)
-                os.symlink(target, f"{self._at}/{path}")  # noqa: PTH211
+                os.symlink(target, f"{self._at}/{path}")
 
     def _place(self, path: str) -> None:
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
-            os.makedirs(f"{self._at}/{folder}", exist_ok=True)  # noqa: PTH103
+            os.makedirs(f"{self._at}/{folder}", exist_ok=True)
             self._folders.add(folder)
 
     def _remove(self, path: str) -> None:
         """A file that is gone, and the folders that are empty without it."""
-        os.unlink(f"{self._at}/{path}")  # noqa: PTH108
+        os.unlink(f"{self._at}/{path}")
         folder = path.rpartition("/")[0]
         with suppress(OSError):
             while folder:
-                os.rmdir(f"{self._at}/{folder}")  # noqa: PTH106
+                os.rmdir(f"{self._at}/{folder}")
                 self._folders.discard(folder)
                 folder = folder.rpartition("/")[0]

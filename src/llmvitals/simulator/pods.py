@@ -115,9 +115,8 @@ def _ready_since(world: World) -> float | None:
     if not world.up:
         return None
     started = world.restarts[-1].up if world.restarts else world.started + READY_SECONDS
-    kept_out = world.setup.faults.unready
-    since = max([started, *(end for _, end in kept_out if end <= world.now)])
-    return None if since > world.now or any(start <= world.now < end for start, end in kept_out) else since
+    since = max([started, *(end for _, end in world.setup.faults.unready if end <= world.now)])
+    return None if since > world.now or not world.front.ready else since
 
 
 def _unready_since(world: World, where: node.Place) -> float:

@@ -234,6 +234,7 @@ def _in_cluster(node: Node) -> str:
 def _beside_kubelet(node: Node) -> str:
     """``auto`` asks where there is a socket that may be seen, ``on`` in any case; both say what is amiss with it then."""
     own = node.kubernetes
+    # pathlib raises where the folder may not be looked into
     absent = not own.pod_resources or (own.enabled == "auto" and not os.path.exists(own.pod_resources))  # noqa: PTH110
     return (
         "off" if absent or own.enabled == "off" else "on"

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmvitals.settings import Settings
-from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import (
-    FOR_CAPACITY,
     GPU_IDLE,
     GPU_WAITS,
-    KV_BOUND,
+    KV_CAPPED,
     KV_FREE,
+    KV_FULL,
+    KV_SPENT,
     LINK_BUSY,
     NOT_QUEUED,
     QUEUED,
@@ -27,9 +27,9 @@ from llmvitals.triage.checks import (
     TPOT_HARM,
     TTFT_HARM,
 )
-from llmvitals.triage.judge import weigh
+from llmvitals.triage.judge import numbers, weigh
 from llmvitals.triage.model import Limit, Readings
-from llmvitals.triage.units import inside, with_unit
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Binding, Evidence, Resource
 
 
@@ -107,26 +107,19 @@ ROWS: tuple[Row, ...] = (
     Row(
         Resource.KV,
         "the next request does not fit into the pool, and requests wait for it",
-        (KV_BOUND, QUEUED, FOR_CAPACITY),
+        KV_FULL,
         cites=("kv_usage_high_ratio", "waiting_last", *COMPUTE),
     ),
     Row(
         Resource.KV,
         "hardly any of the pool stays free, and requests wait",
-        (KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4)),
+        KV_SPENT,
         cites=("kv_usage_high_ratio", "waiting_last", *COMPUTE),
     ),
     Row(
         Resource.KV,
         "admission is capped where the pool ends: another seat would be taken out of it later",
-        (
-            QUEUED,
-            FOR_CAPACITY,
-            Limit("running_pinned_ratio", ">=", 0.75),
-            Limit("turnover_ratio", ">=", 2),
-            Limit("spare_seats", "<", 1),
-            Limit("kv_free_low_ratio", "<=", 0.5),
-        ),
+        KV_CAPPED,
         cites=("kv_usage_high_ratio", "running_max", *COMPUTE),
     ),
     # -- grammars, adapters, KV from elsewhere -----------------------------------------------------------------------------
@@ -217,7 +210,7 @@ def binding(readings: Readings, settings: Settings) -> Binding:
         one = tuple(weigh(limit, readings, settings) for limit in row.any_of)
         spoken = tuple(e for e in one if e.holds)
         if all(e.holds for e in must) and (spoken or not one):
-            why = f"{row.why}{_told(row.cites, readings)}"
+            why = f"{row.why}{numbers(row.cites, readings)}"
             return Binding(row.resource, must + spoken, why)
         if not any(e.holds is False for e in must) and (spoken or not one or any(e.holds is None for e in one)):
             open_rows.append(must if spoken or not one else must + one)
@@ -236,13 +229,3 @@ def _undecided(rows: Iterable[tuple[Evidence, ...]], readings: Readings) -> tupl
     if blind is not None and busy is not None:
         said.append(f"utilisation of {with_unit(busy, 'ratio')} says only that a kernel was resident")
     return tuple(unseen.values()), "; ".join(said or rest[:2])
-
-
-def _told(cites: tuple[str, ...], readings: Readings) -> str:
-    """The numbers behind a sentence; unknown ones are left out."""
-    told = [
-        f"{inside(BY_ID[name].title)} {with_unit(value, BY_ID[name].unit)}"
-        for name in cites
-        if (value := readings[name].value) is not None
-    ]
-    return f" ({', '.join(told)})" if told else ""

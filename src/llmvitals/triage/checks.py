@@ -43,6 +43,22 @@ THRASHED: tuple[str, ...] = (
 )
 """What computing work again and again brings about."""
 
+KV_FULL: tuple[Limit, ...] = (KV_BOUND, QUEUED, FOR_CAPACITY)
+"""The next request does not fit, and requests wait for that."""
+
+# Where nobody says what requests wait for, a pool of which hardly anything stays free says it.
+KV_SPENT: tuple[Limit, ...] = (KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4))
+
+# Admission is capped where the pool ends: seats are not too few, the pool is.
+KV_CAPPED: tuple[Limit, ...] = (
+    QUEUED,
+    FOR_CAPACITY,
+    Limit("running_pinned_ratio", ">=", 0.75),
+    Limit("turnover_ratio", ">=", 2),
+    Limit("spare_seats", "<", 1),
+    Limit("kv_free_low_ratio", "<=", 0.5),  # requests grow to twice what they hold on average, at most
+)
+
 STALLING = Limit("stalled_front_ratio", ">=", 0.15)
 
 HURT: tuple[Limit, ...] = (ANY_HARM, STALLING, Limit("call_ttft_harm_p", "<", "thresholds.harm_p"))
@@ -611,19 +627,9 @@ CHECKS: tuple[Check, ...] = (
         ),
         cites=("kv_usage_high_ratio", "waiting_last"),
         when=(
-            (TTFT_HARM, KV_BOUND, QUEUED, FOR_CAPACITY),
-            # where nobody says what requests wait for, a pool of which hardly anything stays free says it
-            (TTFT_HARM, KV_BOUND, QUEUED, Limit("kv_free_low_ratio", "<=", "thresholds.kv_free_floor", 4)),
-            # admission is capped where the pool ends: seats are not too few, the pool is
-            (
-                TTFT_HARM,
-                QUEUED,
-                FOR_CAPACITY,
-                Limit("running_pinned_ratio", ">=", 0.75),
-                Limit("turnover_ratio", ">=", 2),
-                Limit("spare_seats", "<", 1),
-                Limit("kv_free_low_ratio", "<=", 0.5),  # requests grow to twice what they hold on average, at most
-            ),
+            (TTFT_HARM, *KV_FULL),
+            (TTFT_HARM, *KV_SPENT),
+            (TTFT_HARM, *KV_CAPPED),
         ),
         confirms=(Limit("queue_share_ratio", ">=", 0.3),),
         explains=("prefill-bound", "batch-too-small", "prefix-cache-miss"),

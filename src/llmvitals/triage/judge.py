@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from llmvitals.gaps import GapKind
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.calibration import calibrated
 from llmvitals.triage.model import Check, Limit, Readings
-from llmvitals.triage.units import with_unit
+from llmvitals.triage.units import inside, with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
@@ -20,6 +20,16 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 _CONFIRMED, _CONTRADICTED, _UNSEEN = 0.01, 0.05, 0.02
+
+
+def numbers(names: Iterable[str], readings: Readings) -> str:
+    """The numbers behind a sentence, as `` (KV usage 97 %, requests waiting 21)``; unknown ones are left out."""
+    told = [
+        f"{inside(BY_ID[name].title)} {with_unit(value, BY_ID[name].unit)}"
+        for name in names
+        if (value := readings[name].value) is not None
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def bound_of(limit: Limit, settings: Settings) -> float:

@@ -17,16 +17,16 @@ import msgspec
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.settings import Settings
-from llmvitals.signals.catalogue import BY_ID, compute
+from llmvitals.signals.catalogue import compute
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
 from llmvitals.triage.binding import binding
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.failing import FEW, Failing, failing
-from llmvitals.triage.judge import blind_spots, explained, finding, judge, proved, proving, weigh
+from llmvitals.triage.judge import blind_spots, explained, finding, judge, numbers, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
-from llmvitals.triage.units import inside, with_unit
+from llmvitals.triage.units import with_unit
 from llmvitals.triage.unread import unread
 from llmvitals.triage.verdict import CheckResult, Finding, Outcome, State, Step, Verdict
 
@@ -354,12 +354,7 @@ def _cited(check: Check, readings: Readings) -> str:
     Unknown ones are left out, and zeros too unless a small number is what the check looks for.
     """
     small = {limit.signal for rows in check.when for limit in rows if limit.op.startswith("<")}
-    told = [
-        f"{inside(BY_ID[i].title)} {with_unit(value, BY_ID[i].unit)}"
-        for i in check.cites
-        if (value := readings[i].value) is not None and (value or i in small)
-    ]
-    return f" ({', '.join(told)})" if told else ""
+    return numbers((name for name in check.cites if readings[name].value or name in small), readings)
 
 
 def states(verdict: Verdict) -> dict[str, CheckResult]:

@@ -6,6 +6,7 @@ Shares of calls need :data:`LEAST_CALLS` of them: of fewer, one client's habit m
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
@@ -131,11 +132,7 @@ def refused_call_ratio(c: Context) -> Reading:
 
 def call_failure_ratio(c: Context) -> Reading:
     """Share of the calls that ended so that clients try again: 429, 5xx, or given up by their clients (499)."""
-    found = by_status(c)
-    if isinstance(found, Reading):
-        return found
-    failed = sum(n for status, n in found.items() if status in FAILED or status.startswith("5"))
-    return number(failed / sum(found.values()))
+    return _ended(c, FAILED)
 
 
 def lost_call_ratio(c: Context) -> Reading:
@@ -143,11 +140,16 @@ def lost_call_ratio(c: Context) -> Reading:
 
     Calls that clients gave up (499) are left out: those that complete code cancel most of theirs.
     """
+    return _ended(c, LOST)
+
+
+def _ended(c: Context, statuses: Collection[str]) -> Reading:
+    """Share of the calls that ended with one of these, or with 5xx."""
     found = by_status(c)
     if isinstance(found, Reading):
         return found
-    lost = sum(n for status, n in found.items() if status in LOST or status.startswith("5"))
-    return number(lost / sum(found.values()))
+    ended = sum(n for status, n in found.items() if status in statuses or status.startswith("5"))
+    return number(ended / sum(found.values()))
 
 
 def _own_retries(c: Context) -> float:

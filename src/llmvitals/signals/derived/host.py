@@ -169,11 +169,7 @@ def _silent(c: Context, name: str) -> Reading:
     """Why a gateway counts no such event. Many count none, and a count by reason is born with its first event; only where
     the engine saw streams end early does one that proxies cut have to be told from one whose client left.
     """
-    told = missing(c, name)
-    asked = name == CUT and (c.aborted or 0.0) >= 1
-    if asked or told.gap is None or told.gap.kind is not GapKind.MISSING:
-        return told
-    return absent(GapKind.UNSUPPORTED, told.gap.why, name)
+    return missing(c, name) if name == CUT and (c.aborted or 0.0) >= 1 else silent(c, name)
 
 
 def _of_calls(c: Context, name: str) -> Reading:

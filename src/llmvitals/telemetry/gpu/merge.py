@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Kind, family_of
@@ -49,7 +49,7 @@ def merged(primary: Snapshot, secondary: Snapshot) -> Snapshot:
                 lost.add((part[0], gpu))
             samples |= {_numbered(key, index): value for key, value in (rows or {}).items()}
     samples |= {key: value for key, value in primary.samples.items() if not _of_a_gpu(key) and key.name != GAP}
-    samples |= _gaps(primary, secondary, samples, lost)
+    samples |= _gaps(_told(primary), _told(secondary), more, samples, lost)
     return Snapshot(primary.t, samples, primary.detail if not own else "")
 
 
@@ -80,16 +80,25 @@ def _facts(first: Rows, second: Rows) -> Rows:
     return {series(INFO, **labels): 1.0 for labels in merged}
 
 
-def _gaps(page: Snapshot, driver: Snapshot, samples: Rows, lost: set[tuple[str, str]]) -> dict[Series, float]:
-    """What neither side gives. A gap of all GPUs becomes one of each that lacks the family."""
+def _gaps(
+    page: Sequence[Series],
+    driver: Sequence[Series],
+    drivers: Collection[str],
+    samples: Rows,
+    lost: set[tuple[str, str]],
+) -> dict[Series, float]:
+    """What neither side gives, of what each tells. A gap of all GPUs becomes one of each that lacks the family.
+
+    ``drivers``: the GPUs that the driver shows.
+    """
     gpus = {key.label("gpu"): None for key in samples if _of_a_gpu(key)}
     shown = {(key.name, key.label("gpu")) for key in samples}
-    said = {(key.label("family"), key.label("gpu")) for key in _told(driver) if not key.label("pid")}
-    shown |= {(f, g) for f in MAY_BE_NONE for g in _by_gpu(driver) if said.isdisjoint({(f, g), (f, "")})}
+    said = {(key.label("family"), key.label("gpu")) for key in driver if not key.label("pid")}
+    shown |= {(f, g) for f in MAY_BE_NONE for g in drivers if said.isdisjoint({(f, g), (f, "")})}
     told: dict[tuple[str, str], Series] = {}
     parts: dict[Series, float] = {}  # of one process each: beside what is known of the others
     every: dict[Series, float] = {}
-    for key in (*_told(page), *_told(driver)):  # the driver's last: its reason stands
+    for key in (*page, *driver):  # the driver's last: its reason stands
         family = key.label("family")
         if key.label("pid"):
             parts[key] = 1.0

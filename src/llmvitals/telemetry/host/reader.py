@@ -45,6 +45,7 @@ class HostReader:
         self._restarts = Restarts(oom_kills)
         self._listeners: tuple[Listener, ...] = ()
         self._t: float | None = None
+        self._online: frozenset[int] | None = None  # of one cycle: a line per CPU and interrupt, for all engines once
 
     def processes(self, ports: frozenset[int]) -> Processes:
         """The processes that may be an engine's (our own, the kernel's and the dead are none), and who listens on ``ports``.
@@ -52,7 +53,7 @@ class HostReader:
         Of several that listen on one port, those in the reader's own network namespace come first. Raises
         :class:`~llmvitals.errors.LlmvitalsError` when ``procfs`` holds no processes of Linux.
         """
-        self._spaces.forget()
+        self._begin()
         self._t = None
         table = self._table.scan()
         holders = self._holders.of(ports, table)
@@ -70,7 +71,7 @@ class HostReader:
         out, for whoever has better ones.
         """
         if self._t is not None and t != self._t:
-            self._spaces.forget()
+            self._begin()
         self._t = t
         kinds = (("api", found.api), ("engine", found.engine))
         facts = {kind: [f for pid in pids if (f := self._reading.of(pid, t)) is not None] for kind, pids in kinds}
@@ -83,14 +84,20 @@ class HostReader:
             samples |= {series("llm_host_restarts_total", reason=why): float(n) for why, n in counts.items()}
         return samples
 
+    def _begin(self) -> None:
+        """What was read belongs to a cycle that is over."""
+        self._spaces.forget()
+        self._online = None
+
     def _shown(self, facts: dict[str, list[Facts]]) -> Iterator[tuple[Series, float]]:
         everything = [f for of_kind in facts.values() for f in of_kind]
         if not everything:
             return
-        online = proc.online_cpus(text_of(f"{self._root}/stat"))
+        if self._online is None:
+            self._online = proc.online_cpus(text_of(f"{self._root}/stat"))
         for kind, of_kind in facts.items():
             if of_kind:
-                yield from shown.of_processes(kind, of_kind, self._cgroups, online)
+                yield from shown.of_processes(kind, of_kind, self._cgroups, self._online)
         yield from shown.of_container(self._cgroups.group(everything[0].cgroup))
         yield from shown.of_network(everything, self._spaces, self._spaces.of("self"))
 
@@ -100,7 +107,7 @@ class HostReader:
             return {}
         levels = self._cgroups.group(main[0].cgroup).memory if main else ()
         # Above its container only its pod is nobody else's; a pod's count outlives the container that was killed.
-        of_pod = bool(found.pod) or bool(main and "pod" in levels[1].rpartition("/")[2]) if len(levels) > 1 else False
+        of_pod = len(levels) > 1 and (found.pod is not None or "pod" in levels[1].rpartition("/")[2])
         self._restarts.forget(t)
         return self._restarts.seen(name, frozenset((f.pid, f.start) for f in main), levels[: 1 + of_pod], t)
 

@@ -121,9 +121,10 @@ def numbered_alike(pids: Iterable[int], processes: Processes) -> bool:
 
 def owner_of(pid: int, found: Found, processes: Processes, *, alike: bool) -> Owner:
     """Whose a process is. ``alike``: :func:`numbered_alike`. The driver says 0 for what it may not name."""
-    if pid <= 0 or not alike or not found.pids:
+    own = found.pids
+    if pid <= 0 or not alike or not own:
         return Owner.UNKNOWN
-    if pid in found.pids:
+    if pid in own:
         return Owner.ENGINE
     return Owner.OTHER if pid in processes.table else Owner.UNKNOWN
 

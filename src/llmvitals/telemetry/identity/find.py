@@ -13,9 +13,6 @@ from llmvitals.telemetry.identity.model import Container, Found, Listener, Pod, 
 from llmvitals.telemetry.identity.trees import Trees
 
 LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
-ENDED = frozenset({"Succeeded", "Failed"})
-"""Phases of pods whose address may belong to another pod by now."""
-
 NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --pid=host)"
 
 UNREAD = "nobody reads the processes of this machine (node.processes, node.procfs)"
@@ -47,7 +44,7 @@ def find(
     addressed = [pod for pod in pods if _is_at(pod, wanted.host)]
     if addressed:
         return _in_pod(wanted, _newest(addressed), trees, processes)
-    sharing = [pod for pod in pods if pod.host_network and pod.phase not in ENDED]
+    sharing = [pod for pod in pods if pod.host_network and not pod.ended]
     if _is_loopback(wanted.host) or wanted.host in here or any(_same(pod.ip, wanted.host) for pod in sharing):
         return _listening(wanted, trees, processes, pods)
     return Found()
@@ -99,7 +96,7 @@ def _by_declared_port(wanted: Wanted, trees: Trees, processes: Processes, pods: 
         pod
         for pod in pods
         if pod.host_network
-        and pod.phase not in ENDED
+        and not pod.ended
         and any(number == wanted.port for one in pod.containers for _, number in one.ports)
     ]
     if len(declared) == 1:
@@ -198,7 +195,7 @@ def _newest(pods: Sequence[Pod]) -> Pod:
 
 def _is_at(pod: Pod, host: str) -> bool:
     """Whether a host is this pod alone: its own address, or its name under a headless service, NAME.SERVICE.NAMESPACE.svc."""
-    if pod.phase in ENDED:
+    if pod.ended:
         return False
     if _is_address(host):
         return not pod.host_network and _same(pod.ip, host)

@@ -98,6 +98,11 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     containers: tuple[Container, ...] = ()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is over for good: its address may belong to another pod by now."""
+        return self.phase in {"Succeeded", "Failed"}
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -22,7 +22,6 @@ LISTS_REMEMBERED = 40
 REVISIONS = ("pod-template-hash", "controller-revision-hash")
 """Labels that tell the revision of a pod's workload: those of Deployments, and of StatefulSets and DaemonSets."""
 
-_ENDED = frozenset({"Failed", "Succeeded"})
 _RESTARTS = "llm_host_restarts_total"
 _SEVERAL = "its pod has several containers, and none is known to be the engine's: name it in llmvitals.io/container"
 
@@ -65,8 +64,8 @@ class Restarts:
     def after(self, pods: Sequence[Pod]) -> Restarts:
         """The counts once this list, the newest, is taken in."""
         number = self.lists + 1
-        alive = {pod.uid: _life(pod, number) for pod in pods if not pod.leaving and pod.phase not in _ENDED}
-        failed = {pod.uid for pod in pods if pod.phase in _ENDED}
+        alive = {pod.uid: _life(pod, number) for pod in pods if not pod.leaving and not pod.ended}
+        failed = {pod.uid for pod in pods if pod.ended}
         left = [uid for uid in self.alive if uid not in alive]
         came = [uid for uid in alive if uid not in self.alive and uid not in self.gone] if self.lists else []
         gone = {

@@ -12,7 +12,6 @@ from llmvitals.telemetry.gpu.nvml.device import Card, Device
 from llmvitals.telemetry.gpu.nvml.profile import metrics
 from llmvitals.telemetry.gpu.nvml.rows import ROWS, How, Row
 
-Values = Mapping[tuple[int, int], float | Refused]
 Found = dict[tuple[str, str], tuple[Row, float | Refused]]
 
 _CLOCK_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")

@@ -78,7 +78,6 @@ class Reader:
                         self._quietly("nvmlGpmSampleFree", sample)
                 if card.events is not None:
                     self._quietly("nvmlEventSetFree", card.events)
-            self._quietly("nvmlShutdown")
         self._forget()
 
     def _quietly(self, name: str, *arguments: object) -> None:
