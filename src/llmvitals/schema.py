@@ -36,6 +36,7 @@ class Origin(StrEnum):
     HOST = "host"
     GATEWAY = "gateway"
     PROBE = "probe"  # small requests of our own, timed from outside
+    SPANS = "spans"  # requests told one by one, by traces
     TARGET = "target"  # the target itself, as whoever scrapes it saw it
 
 
@@ -377,6 +378,74 @@ FAMILIES: tuple[Family, ...] = (
     _h("llm_probe_ttft_seconds", "seconds", U, "Time to the first token of a probe."),
     _h("llm_probe_tpot_seconds", "seconds", U, "Time per output token of a probe, after the first."),
     _h("llm_probe_e2e_seconds", "seconds", U, "A probe from its start to its last token."),
+    # -- requests told one by one; vantage: who timed them (engine, or gateway: as its callers saw them) ------------------
+    _c(
+        "llm_slo_requests_total",
+        "",
+        U,
+        "Requests that ended, by whether they met every threshold of their class: yes, no (errors and refusals too), unknown.",
+        "slo_class",
+        "vantage",
+        "met",
+    ),
+    _c(
+        "llm_slo_missed_total",
+        "",
+        U,
+        "Requests that missed a threshold of their class, by which: ttft, tpot, e2e, or failed; one may miss several.",
+        "slo_class",
+        "vantage",
+        "objective",
+    ),
+    _g("llm_slo_objective_ratio", "", U, "Share of a class' requests that must meet its thresholds.", "slo_class"),
+    _g(
+        "llm_slo_threshold_seconds",
+        "seconds",
+        U,
+        "The thresholds of a class: ttft, tpot, e2e.",
+        "slo_class",
+        "objective",
+    ),
+    _c(
+        "llm_span_requests_total",
+        "",
+        U,
+        "Requests that spans told of, by how they ended: ok, error, refused, client-error, left.",
+        "slo_class",
+        "vantage",
+        "ended",
+    ),
+    _h(
+        "llm_span_ttft_seconds",
+        "seconds",
+        U,
+        "Time to the first token, request by request; size: of the prompt, small below 1,024 tokens.",
+        "slo_class",
+        "vantage",
+        "size",
+    ),
+    _h("llm_span_tpot_seconds", "seconds", U, "Time per output token after the first.", "slo_class", "vantage"),
+    _h("llm_span_e2e_seconds", "seconds", U, "Arrival to last token.", "slo_class", "vantage"),
+    _h("llm_span_queue_seconds", "seconds", Q, "Wait in the engine's queue, request by request.", "slo_class"),
+    _h("llm_span_prefill_seconds", "seconds", E, "Prefill, request by request.", "slo_class"),
+    _h("llm_span_decode_seconds", "seconds", E, "Decode, request by request.", "slo_class"),
+    _h(
+        "llm_span_frontend_seconds",
+        "seconds",
+        U,
+        "What a request took around the engine: the span of its caller (parent: gateway, client) less the engine's time.",
+        "slo_class",
+        "parent",
+    ),
+    _c("llm_span_tokens_total", "tokens", E, "Tokens of requests; kind: prompt, output.", "slo_class", "vantage", "kind"),
+    _g(
+        "llm_span_last_end_seconds",
+        "seconds",
+        M,
+        "Unix time at which the newest request that spans told of had ended.",
+        "vantage",
+    ),
+    _g("llm_span_senders", "", M, "Processes whose spans are taken to be this target's, by how that was found.", "join"),
     # -- the target itself ----------------------------------------------------------------------------------------
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
@@ -396,6 +465,8 @@ _ORIGINS: tuple[tuple[str, Origin], ...] = (
     ("llm_host_", Origin.HOST),
     ("llm_gateway_", Origin.GATEWAY),
     ("llm_probe_", Origin.PROBE),
+    ("llm_span_", Origin.SPANS),
+    ("llm_slo_", Origin.SPANS),
     ("llm_target_", Origin.TARGET),
     ("llm_family_gap", Origin.TARGET),
     ("llm_", Origin.ENGINE),

@@ -36,18 +36,27 @@ def series(name: str, /, **labels: str) -> Series:
     return Series(name, tuple(sorted(labels.items())))
 
 
+class Exemplar(NamedTuple):
+    """One observation of a bucket and the trace that it came from: its value, when (unix seconds), the trace id (hex)."""
+
+    value: float
+    t: float
+    trace_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One target at one moment.
 
     ``t``: unix seconds at which the page had arrived (what it says may be older by up to its answer time). ``samples``:
     canonical series to value. A failed scrape is a snapshot too: it holds ``llm_target_up`` 0 and little else.
-    ``detail``: a sentence for people when it failed.
+    ``detail``: a sentence for people when it failed. ``exemplars``: by the bucket that they lie in.
     """
 
     t: float
     samples: Mapping[Series, float]
     detail: str = ""
+    exemplars: Mapping[Series, Exemplar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

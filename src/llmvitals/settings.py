@@ -30,12 +30,48 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of all settings: immutable, keyword only, unknown keys refused."""
 
 
+DEFAULT_CLASS = "default"
+"""The class of requests that no other takes."""
+
+
+class SloClass(Struct, frozen=True):
+    """Requests that were promised something of their own. What is not given here stands in :class:`Slo` itself.
+
+    ``models``, ``tenants``, ``routes``: shell patterns; each list that is given must match, and the first class that does
+    takes a request. ``e2e_seconds``: a limit on the whole answer, for work that nobody watches as it comes.
+    """
+
+    name: str
+    models: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    ttft_seconds: Seconds | None = None
+    tpot_seconds: Seconds | None = None
+    e2e_seconds: Seconds | None = None
+    objective: Between | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a class without a name, and one that would take every request."""
+        if not self.name or self.name == DEFAULT_CLASS:
+            raise ValueError(f"a class needs a name, and '{DEFAULT_CLASS}' is that of all other requests")
+        if not (self.models or self.tenants or self.routes):
+            raise ValueError(f"class '{self.name}' needs models, tenants or routes; slo itself is for all requests")
+
+
 class Slo(Struct, frozen=True):
     """What users were promised. Defaults: catalogue of causes, section "Terms"."""
 
     ttft_seconds: Seconds = 2.0
     tpot_seconds: Seconds = 0.05
     objective: Between = 0.95  # share of requests that must meet each threshold
+    classes: tuple[SloClass, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse two classes of one name."""
+        names = [one.name for one in self.classes]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two classes are named '{twice}'")
 
 
 class Thresholds(Struct, frozen=True):
@@ -102,6 +138,7 @@ class Target(Struct, frozen=True):
     probe_seconds: AtLeast0 = 0.0  # a small request of our own this often; 0 sends none
     probe_model: str = ""  # whom it asks; '' asks the only model that the page names
     probe_url: str = ""  # where the API begins, when that is not where the page is
+    spans: dict[str, str] = {}  # resource attributes of the traces that are this target's
 
     def __post_init__(self) -> None:
         """Refuse a role that is none, and labels that would break the page or stand for something else on it."""
@@ -142,6 +179,49 @@ class Service(Struct, frozen=True):
         """Refuse a service of nothing."""
         if not self.name or not self.engines:
             raise ValueError("a service needs a name and at least one engine")
+
+
+class Spans(Struct, frozen=True):
+    """Where engines and gateways may send their traces (OTLP), and what that may cost. '' listens nowhere.
+
+    ``tenant``, ``route``, ``session``: the attributes of a gateway's span that say so; the first that is there counts.
+    """
+
+    http: str = ""  # host:port; OTLP's own is 4318
+    grpc: str = ""  # host:port; OTLP's own is 4317
+    tenant: tuple[str, ...] = ("llm.tenant", "enduser.pseudo.id", "tenant.id")
+    route: tuple[str, ...] = ("llm.route", "http.route")
+    join_seconds: Seconds = 10.0  # an engine's span waits so long for that of its caller
+    max_body_bytes: AtLeast1 = 4 * 1024 * 1024  # of one export, unpacked; OTLP senders cut at 4 MiB
+    max_pending_bytes: AtLeast1 = 32 * 1024 * 1024  # taken in and not worked through; beyond it senders are told to wait
+    max_open: AtLeast1 = 20_000  # spans that wait for their caller's
+
+
+OTLP_PROTOCOLS = ("http/protobuf", "grpc")
+"""As OpenTelemetry names them (OTEL_EXPORTER_OTLP_PROTOCOL)."""
+
+
+class Otlp(Struct, frozen=True):
+    """Where the page's families are pushed as OTLP metrics; '' pushes nothing.
+
+    ``endpoint``: with its path over HTTP (``http://collector:4318/v1/metrics``), host:port or URL over gRPC. ``headers_file``:
+    a YAML file of headers that hold secrets.
+    """
+
+    endpoint: str = ""
+    protocol: str = "http/protobuf"
+    interval_seconds: Seconds = 15.0
+    timeout_seconds: Seconds = 10.0
+    headers: dict[str, str] = {}
+    headers_file: str = ""
+    ca_file: str = ""
+    gzip: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a protocol that is none."""
+        if self.protocol not in OTLP_PROTOCOLS:
+            near = difflib.get_close_matches(self.protocol, OTLP_PROTOCOLS, n=1, cutoff=0.0)[0]
+            raise ValueError(f"protocol is {' or '.join(OTLP_PROTOCOLS)}, perhaps '{near}', not '{self.protocol}'")
 
 
 SWITCH = ("auto", "on", "off")
@@ -229,6 +309,8 @@ class Settings(Struct, frozen=True):
     exporter: Exporter = Exporter()
     alerts: Alerts = Alerts()
     node: Node = Node()
+    spans: Spans = Spans()
+    otlp: Otlp = Otlp()
     sources: tuple[Source, ...] = ()
 
 

@@ -15,6 +15,8 @@ _ABSENT: Mapping[Origin, tuple[str, str, str]] = {
     Origin.GPU: ("llm_gpu_*", "no GPU is joined", "set gpu_url, or run on the engine's machine"),
     Origin.HOST: ("llm_host_*", "no host telemetry is joined", "run on the engine's machine"),
     Origin.GATEWAY: ("llm_gateway_*", "no gateway page is joined", "name the gateway beside the engine"),
+    Origin.PROBE: ("llm_probe_*", "no probes are sent", "set probe_seconds on the target"),
+    Origin.SPANS: ("llm_span_*", "no traces are received", "let the engine or gateway send them to the exporter (spans)"),
 }
 """Telemetry that a target may do without: the name under which a failed join is told, what is said where there is none, and
 what to do about it where none was tried.
