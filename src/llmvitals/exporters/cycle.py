@@ -32,6 +32,7 @@ from llmvitals.sources.live import Fetch
 from llmvitals.sources.node import Machine, Seen, wanted_of
 from llmvitals.sources.place import name_of
 from llmvitals.telemetry.flight import land
+from llmvitals.telemetry.gateways.join import of_calls
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
 
@@ -217,9 +218,9 @@ class Engine:
                 own = {
                     k: v
                     for k, v in page.samples.items()
-                    if Origin.GATEWAY in (origin_of(k.name), origin_of(k.label("family")))
+                    if of_calls(k) or origin_of(k.label("family")) is Origin.GATEWAY
                 }
-                yield Snapshot(page.t, own, page.detail)
+                yield replace(page, samples=own)
 
     def _gather(self, until: float) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Origin, family_of, origin_of
@@ -71,14 +71,15 @@ def choose(gateway: Iterable[Snapshot], engines: frozenset[str], model: str = ""
 def join_gateway(
     engine: Snapshot, gateway: Snapshot, *, instance: str, name: str, choice: Choice | None = None, first: bool = True
 ) -> Snapshot:
-    """The engine's snapshot with what the gateway ``name`` saw: its ``llm_gateway_*`` samples with the ``instance`` of the
-    scope, and the gaps of such families that it does not show. How the gateway itself was reached is not the engine's.
+    """The engine's snapshot with what the gateway ``name`` saw: its ``llm_gateway_*`` samples, and its calls as its traces
+    tell them, with the ``instance`` of the scope, and the gaps of such families that it does not show. How the gateway itself
+    was reached is not the engine's.
 
     ``first``: users call this one; of the others :data:`BEHIND` is taken. A page of no gateway becomes a gap.
     """
     chosen = choice or Choice()
     samples = dict(engine.samples)
-    mine = [key for key in gateway.samples if origin_of(key.name) is Origin.GATEWAY]
+    mine = [key for key in gateway.samples if of_calls(key)]
     if not mine:
         why = gateway.detail or "its page shows nothing of a gateway"
         samples[family_gap(EVERY, GapKind.MISSING, f"{name}: {why}", instance=instance)] = 1.0
@@ -105,7 +106,13 @@ def join_gateway(
             told = key.label("gap")
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
             samples[family_gap(family, kind, key.label("reason"), instance=instance)] = 1.0
-    return Snapshot(engine.t, samples, engine.detail)
+    return replace(engine, samples=samples)
+
+
+def of_calls(key: Series) -> bool:
+    """Whether a sample is about a gateway's calls: of its page, or of its traces."""
+    origin = origin_of(key.name)
+    return origin is Origin.GATEWAY or (origin is Origin.SPANS and key.label("vantage") == "gateway")
 
 
 def _family(name: str) -> str:
@@ -114,9 +121,10 @@ def _family(name: str) -> str:
 
 
 def _model(key: Series) -> str:
-    return key.label("model") if origin_of(key.name) is Origin.GATEWAY else ""
+    return key.label("model") if of_calls(key) else ""
 
 
 def _moved(key: Series, instance: str, name: str, model: str) -> Series:
-    labels = {**dict(key.labels), "instance": instance, "gateway": name, "model": model}
+    own = {"gateway": name} if origin_of(key.name) is Origin.GATEWAY else {}
+    labels = {**dict(key.labels), **own, "instance": instance, "model": model}
     return Series(key.name, tuple(sorted((label, text) for label, text in labels.items() if text)))
