@@ -184,7 +184,7 @@ class Service(Struct, frozen=True):
 class Spans(Struct, frozen=True):
     """Where engines and gateways may send their traces (OTLP), and what that may cost. '' listens nowhere.
 
-    ``tenant``, ``route``, ``session``: the attributes of a gateway's span that say so; the first that is there counts.
+    ``tenant``, ``route``: the attributes of a gateway's span that say so; the first that is there counts.
     """
 
     http: str = ""  # host:port; OTLP's own is 4318
@@ -444,13 +444,18 @@ def _named(what: str, names: Iterable[str], known: Sequence[str], place: str) ->
             raise SettingsError(f"{what}: there is no target '{name}'", place=place, remedy=remedy)
 
 
+_FILES = (("exporter", "web_config"), ("otlp", "headers_file"), ("otlp", "ca_file"))
+"""Sections and their keys that name a file, meant from the settings file's own folder."""
+
+
 def load(path: Path | str | None) -> Settings:
-    """Read a settings file; None gives the defaults. A relative ``exporter.web_config`` is meant from the file's folder."""
+    """Read a settings file; None gives the defaults. A relative file that it names is meant from its own folder."""
     if path is None:
         return Settings()
     settings = decode(read_yaml(path), place=str(path))
-    if not settings.exporter.web_config:
-        return settings
-    web_config = str(Path(path).parent / settings.exporter.web_config)
-    exporter = msgspec.structs.replace(settings.exporter, web_config=web_config)
-    return msgspec.structs.replace(settings, exporter=exporter)
+    for section, key in _FILES:
+        part = getattr(settings, section)
+        if name := getattr(part, key):
+            there = msgspec.structs.replace(part, **{key: str(Path(path).parent / name)})
+            settings = msgspec.structs.replace(settings, **{section: there})
+    return settings
