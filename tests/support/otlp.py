@@ -95,7 +95,7 @@ def span(
     status: int = 0,
 ) -> Span:
     """Any span. ``trace``, ``own``, ``parent``: ids in hex, made up where None. ``seconds``: from its start to its end."""
-    begin = round(start * 1e9)
+    begin = int(start) * 1_000_000_000 + round(start % 1 * 1e9)  # a float of nanoseconds would be 256 off
     return Span(
         name=name,
         kind=kind,  # type: ignore[arg-type]
