@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llmvitals.exporters.logs import log
-from llmvitals.exporters.page import Block, gauges
+from llmvitals.exporters.page import Block, Group, gauges
 from llmvitals.exporters.watch import Collected
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Labels, Snapshot, Window
@@ -82,7 +82,12 @@ def _judged(instance: str, model: str, window: Window, settings: Settings, engin
 
 
 def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]:
-    """The derived gauges and the verdict series, in a fixed order."""
+    """The derived gauges and the verdict series as text."""
+    return gauges(groups(judged, window_seconds))
+
+
+def groups(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Group]:
+    """The derived gauges and the verdict series, in a fixed order; some may hold no sample."""
     span = ("window", f"{window_seconds:g}s")
     for signal in (signal for signal in SIGNALS if f"llm_{signal.id}" not in BY_NAME):
         values = {
@@ -90,17 +95,19 @@ def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]
             for s in judged
             if (reading := s.readings.get(signal.id)) is not None and reading.value is not None
         }
-        yield from gauges(f"llm_{signal.id}", _help(signal), values)
-    yield from gauges(GAP, "1 for each signal that has no number now, with the reason.", dict(_gaps(judged)))
-    yield from gauges(STANDING, "1 for each signal whose number is not exact.", dict(_standings(judged)))
+        yield Group(f"llm_{signal.id}", signal.unit, _help(signal), values)
+    yield Group(GAP, "", "1 for each signal that has no number now, with the reason.", dict(_gaps(judged)))
+    yield Group(STANDING, "", "1 for each signal whose number is not exact.", dict(_standings(judged)))
     told = [(s, s.verdict) for s in judged if s.verdict is not None]
-    yield from gauges(
+    yield Group(
         VERDICT,
+        "",
         "1 for the outcome of the triage over the window, 0 for the others.",
         {(*_scope(s), ("verdict", o.value)): float(v.outcome is o) for s, v in told for o in Outcome},
     )
-    yield from gauges(
+    yield Group(
         CHECK_STATE,
+        "",
         "1 for the state that a cause's check is in, 0 for the others.",
         {
             (*_scope(s), ("cause", check.cause), ("state", state.value)): float(check.state is state)
@@ -110,13 +117,15 @@ def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]
             for state in State
         },
     )
-    yield from gauges(
+    yield Group(
         LEADING,
+        "",
         "Confidence (0-1) in the cause that leads; absent where none does.",
         {(*_scope(s), ("cause", v.leading.cause)): v.leading.confidence for s, v in told if v.leading is not None},
     )
-    yield from gauges(
+    yield Group(
         BINDING,
+        "",
         "1 for the resource that keeps more work out now (or nothing, or unknown), 0 for the others.",
         {(*_scope(s), ("resource", r.value)): float(v.binding.resource is r) for s, v in told for r in Resource},
     )

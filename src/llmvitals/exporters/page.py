@@ -33,8 +33,21 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """What never changes about a series: its family, its place within the family, its text up to the value."""
+class Group:
+    """One family of gauges as values, before any format. ``unit``: base unit, '' for a plain count."""
+
+    name: str
+    unit: str
+    help: str
+    samples: Mapping[Labels, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What never changes about a series: its family, its place within the family, its text up to the value.
+
+    ``place``: the labels without ``le``; of a histogram 0, 1, 2 for bucket, sum, count; the bucket's upper edge.
+    """
 
     family: str
     place: tuple[Labels, int, float]
@@ -64,14 +77,15 @@ def _edge(text: str) -> float:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _row(key: Series) -> _Row | None:
+def row_of(key: Series) -> Row | None:
+    """The family that a series belongs to and its place there; None for what is not in the schema."""
     family = family_of(key.name)
     if family is None:
         return None
     suffix = key.name[len(family.name) :]
     rank = _SUFFIX_ORDER.index(suffix) if suffix in _SUFFIX_ORDER else 0
     rest = tuple(pair for pair in key.labels if pair[0] != "le")
-    return _Row(family.name, (rest, rank, _edge(key.label("le", "0"))), prefix(key))
+    return Row(family.name, (rest, rank, _edge(key.label("le", "0"))), prefix(key))
 
 
 def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[Block, ...]:
@@ -85,7 +99,7 @@ def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[
         # Half a millisecond more: the parser cuts a float down to milliseconds, and must not fall short of this one.
         stamp = f" {snapshot.t:.3f}5\n" if stamped else "\n"
         for key, value in snapshot.samples.items():
-            row = _row(key)
+            row = row_of(key)
             if row is not None:
                 line = f"{row.prefix}{number(value)}{stamp}"
                 rows.setdefault(row.family, []).append((row.place, snapshot.t, line))
@@ -96,11 +110,12 @@ def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[
     )
 
 
-def gauges(name: str, help: str, samples: Mapping[Labels, float]) -> Iterator[Block]:
-    """One gauge family from label pairs and values; nothing where there is no sample."""
-    lines = "".join(f"{prefix(series(name, **dict(labels)))}{number(value)}\n" for labels, value in samples.items())
-    if lines:
-        yield Block(name, Kind.GAUGE.value, help, lines)
+def gauges(groups: Iterable[Group]) -> Iterator[Block]:
+    """Gauge families as text; nothing where there is no sample."""
+    for group in groups:
+        lines = "".join(f"{prefix(series(group.name, **dict(k)))}{number(v)}\n" for k, v in group.samples.items())
+        if lines:
+            yield Block(group.name, Kind.GAUGE.value, group.help, lines)
 
 
 def text(blocks: Iterable[Block]) -> bytes:
