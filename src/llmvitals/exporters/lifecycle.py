@@ -6,7 +6,6 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +14,11 @@ from dataclasses import replace
 
 import uvicorn
 
-from llmvitals.errors import LlmvitalsError, SettingsError
-from llmvitals.exporters import guard, web_config
+from llmvitals.errors import LlmvitalsError
+from llmvitals.exporters import web_config
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
+from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.server import Site
 from llmvitals.settings import Node, Settings
@@ -32,8 +32,6 @@ START_SECONDS = 5.0
 LINGER_SECONDS = 1.0
 """How long ``stop`` waits for a cycle under way; its thread is a daemon and posts nothing that anybody would read."""
 
-_LAST_PORT = 65535
-
 _OBEYED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 GC_THRESHOLDS = (20_000, 10, 20)
@@ -42,9 +40,6 @@ GC_THRESHOLDS = (20_000, 10, 20)
 Judging makes some hundred thousand values that live until its end, and hardly a reference cycle. Python's own thresholds have
 all of them searched again and again, which took a seventh of the CPU (``python -m bench --only node``).
 """
-
-DRAIN_SECONDS = 5
-"""How long answers under way may take once the exporter is told to end."""
 
 
 class Exporter:
@@ -90,24 +85,21 @@ class Exporter:
         """Where it listens, without a path. An empty host and port 0 of the settings are filled in."""
         if self._socket is None:
             raise RuntimeError("the exporter is not started")
-        host, port = self._socket.getsockname()[:2]
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-        return f"{'https' if self._site.web.policy else 'http'}://{shown}:{port}"
+        return f"{'https' if self._site.web.policy else 'http'}://{shown(self._socket.getsockname())}"
 
     def start(self) -> Exporter:
         """Bind, then run cycle and server. Raises :class:`SettingsError` when the address cannot be used."""
-        self._socket = _bound(self.settings.exporter.listen)
-        self._server = uvicorn.Server(_config(self._site))
+        self._socket = bound(self.settings.exporter.listen, key="exporter.listen", example="127.0.0.1:9464")
+        self._server = running = server(self._site.app(), lambda: self._site.web)
         sockets = [self._socket]
-        server = self._server
         self._threads = [
             threading.Thread(target=self._cycles, name="cycle", daemon=True),
-            threading.Thread(target=lambda: server.run(sockets=sockets), name="server", daemon=True),
+            threading.Thread(target=lambda: running.run(sockets=sockets), name="server", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
         until = time.monotonic() + START_SECONDS
-        while not server.started and self._threads[1].is_alive() and time.monotonic() < until:
+        while not running.started and self._threads[1].is_alive() and time.monotonic() < until:
             time.sleep(0.005)
         return self
 
@@ -224,65 +216,3 @@ def _reload(exporter: Exporter, read: Callable[[], Settings]) -> None:
     else:
         exporter.board.reload_ok = True
         log("reloaded", targets=len(exporter.settings.targets))
-
-
-def _config(site: Site) -> uvicorn.Config:
-    config = uvicorn.Config(
-        site.app(),
-        http=guard.GuardedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=guard.CONNECTIONS,
-        timeout_keep_alive=guard.KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-        h11_max_incomplete_event_size=guard.HEADER_BYTES,
-    )
-    config.load()
-    config.ssl = _renewable(site)
-    return config
-
-
-def _renewable(site: Site) -> ssl.SSLContext | None:
-    """The TLS context of the server: each handshake takes certificate and client CAs from the configuration then in use.
-
-    The listening socket cannot be given another context, and loading new files into one that other threads shake hands
-    with is not safe; a handshake may switch to another one at its first message, whether or not it names a server.
-    """
-    context = site.web.context
-    if context is not None:
-
-        def switch(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
-            connection.context = site.web.context or first
-
-        context.sni_callback = switch
-    return context
-
-
-def _bound(listen: str) -> socket.socket:
-    host, colon, port = listen.rpartition(":")
-    try:
-        if not colon or not 0 <= int(port) <= _LAST_PORT:
-            raise ValueError(port)
-        wanted = host.strip("[]") or None  # ":9464" listens on every interface, as in Prometheus' own tools
-        found = socket.getaddrinfo(wanted, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        # With the protocol named, asyncio turns Nagle's delay off: answers on kept connections are 40 ms quicker.
-        bound = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except (ValueError, OSError):
-        raise SettingsError(
-            "is not an address to listen on", place=f"exporter.listen: {listen}", remedy="Write it like 127.0.0.1:9464."
-        ) from None
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(found[4])
-    except OSError as error:
-        bound.close()
-        raise SettingsError(
-            f"cannot be used ({error.strerror})",
-            place=f"exporter.listen: {listen}",
-            remedy="Choose another port, or end what listens there.",
-        ) from None
-    bound.setblocking(False)
-    return bound

@@ -1,0 +1,100 @@
+"""What the page and the receivers of traces share: an address to listen on, and an HTTP server that bounds its clients."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from llmvitals.errors import SettingsError
+from llmvitals.exporters import guard
+from llmvitals.exporters.web_config import Web
+
+DRAIN_SECONDS = 5
+"""How long answers under way may take once the exporter is told to end."""
+
+_LAST_PORT = 65535
+
+
+def bound(listen: str, *, key: str, example: str) -> socket.socket:
+    """A socket bound to ``host:port``. Raises :class:`SettingsError` naming the settings' ``key`` when it cannot be had."""
+    host, colon, port = listen.rpartition(":")
+    try:
+        if not colon or not 0 <= int(port) <= _LAST_PORT:
+            raise ValueError(port)
+        wanted = host.strip("[]") or None  # ":9464" listens on every interface, as in Prometheus' own tools
+        found = socket.getaddrinfo(wanted, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        # With the protocol named, asyncio turns Nagle's delay off: answers on kept connections are 40 ms quicker.
+        made = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except (ValueError, OSError):
+        raise SettingsError(
+            "is not an address to listen on", place=f"{key}: {listen}", remedy=f"Write it like {example}."
+        ) from None
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(found[4])
+    except OSError as error:
+        made.close()
+        raise unusable(f"{key}: {listen}", error.strerror or "no reason given") from None
+    made.setblocking(False)
+    return made
+
+
+def unusable(place: str, why: str) -> SettingsError:
+    """What is said of an address that the system does not give us."""
+    return SettingsError(
+        f"cannot be used ({why})", place=place, remedy="Choose another port, or end what listens there."
+    )
+
+
+def shown(address: tuple[Any, ...]) -> str:
+    """A bound address as a client of this machine reaches it."""
+    host, port = address[:2]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"{name}:{port}"
+
+
+def server(
+    app: ASGIApp,
+    web: Callable[[], Web],
+    *,
+    http: Any = guard.GuardedProtocol,  # noqa: ANN401  # the ASGI server takes any maker of a protocol
+    connections: int | None = guard.CONNECTIONS,
+) -> uvicorn.Server:
+    """An HTTP server over ``app``. ``web`` gives the web configuration in use; ``connections`` None: ``http`` bounds them."""
+    config = uvicorn.Config(
+        app,
+        http=http,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=connections,
+        timeout_keep_alive=guard.KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        h11_max_incomplete_event_size=guard.HEADER_BYTES,
+    )
+    config.load()
+    config.ssl = _renewable(web)
+    return uvicorn.Server(config)
+
+
+def _renewable(web: Callable[[], Web]) -> ssl.SSLContext | None:
+    """The TLS context of a server: each handshake takes certificate and client CAs from the configuration then in use.
+
+    The listening socket cannot be given another context, and loading new files into one that other threads shake hands
+    with is not safe; a handshake may switch to another one at its first message, whether or not it names a server.
+    """
+    context = web().context
+    if context is not None:
+
+        def switch(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+            connection.context = web().context or first
+
+        context.sni_callback = switch
+    return context
