@@ -24,6 +24,10 @@ class PageError(LlmvitalsError):
     """Something answered, but not with a metrics page that can be read."""
 
 
+class SpansError(LlmvitalsError):
+    """What a sender of traces sent cannot be read as an export of spans."""
+
+
 class CaptureError(LlmvitalsError):
     """A recording cannot be read: a file is missing, damaged, or not in the format."""
 

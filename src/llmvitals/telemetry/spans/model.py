@@ -37,6 +37,7 @@ class Request:
 
     ``dialect``: whose words the span speaks. ``start``, ``end``: unix seconds. Ids are lower-case hex, ``parent_id`` '' for a root.
     ``decode`` is from the first token to the last; ``e2e`` from arrival to the last token (else the span's own length).
+    ``sequences``: how many answers the output tokens are of (n).
     """
 
     dialect: str
@@ -57,11 +58,15 @@ class Request:
     model: str = ""
     tenant: str = ""
     route: str = ""
+    sequences: int = 1
 
     @property
     def tpot(self) -> float | None:
-        """Seconds per output token after the first; 0 where there was no second, None where it is not known."""
-        if self.output_tokens is None:
+        """Seconds per output token after the first; 0 where there was no second, None where it is not known.
+
+        Of several answers at once it is not: the tokens are of all, the time is that of the longest.
+        """
+        if self.output_tokens is None or self.sequences > 1:
             return None
         if self.output_tokens < 2:
             return 0.0
