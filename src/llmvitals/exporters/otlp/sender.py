@@ -1,0 +1,101 @@
+"""OpenTelemetry's own OTLP exporters, made from the settings. Repetition, packing and TLS are theirs."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from llmvitals.errors import SettingsError
+from llmvitals.settings import Otlp
+from llmvitals.telemetry.headers import checked, read_headers
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+REMEDY = "Install it with `pip install 'llmvitals[otel]'`."
+
+
+def exporter_of(otlp: Otlp) -> MetricExporter:
+    """What sends to ``otlp.endpoint``. Raises :class:`SettingsError` for settings that cannot be used, and without the extra."""
+    secure = _secure(otlp)
+    headers = checked(otlp.headers, place="otlp.headers")
+    if otlp.headers_file:
+        headers |= read_headers(otlp.headers_file)
+    if otlp.ca_file:
+        _check_authority(otlp.ca_file)
+    try:
+        return _MAKERS[otlp.protocol](otlp, {name.lower(): value for name, value in headers.items()}, secure)
+    except ImportError as error:
+        raise SettingsError(f"needs the module {error.name}", place="otlp.endpoint", remedy=REMEDY) from None
+
+
+def _secure(otlp: Otlp) -> bool:
+    """Whether the endpoint is spoken to over TLS; ``host:port`` alone is as soon as an authority is given."""
+    place, over_http = f"otlp.endpoint: {_shown(otlp.endpoint)}", otlp.protocol != "grpc"
+    example = "http://collector:4318/v1/metrics" if over_http else "collector:4317 or https://collector:4317"
+    try:
+        parts = urlsplit(otlp.endpoint if "://" in otlp.endpoint else f"//{otlp.endpoint}")
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if not host or parts.scheme not in (("http", "https") if over_http else ("http", "https", "")):
+        raise SettingsError("is no endpoint", place=place, remedy=f"Write it like {example}.")
+    if "@" in parts.netloc or parts.query:
+        remedy = "Put them into otlp.headers_file, since addresses are logged."
+        raise SettingsError("holds credentials or parameters", place=place, remedy=remedy)
+    if otlp.ca_file and parts.scheme == "http":
+        raise SettingsError("is not spoken to over TLS, and otlp.ca_file is set", place=place, remedy="Write https://.")
+    return parts.scheme == "https" or (not parts.scheme and bool(otlp.ca_file))
+
+
+def _shown(endpoint: str) -> str:
+    """The endpoint without what may be a secret in it."""
+    head, at, tail = endpoint.partition("?")[0].rpartition("@")
+    return f"{head.partition('://')[0]}://...@{tail}" if at and "://" in head else tail
+
+
+def _check_authority(path: str) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        why = error.strerror if isinstance(error, FileNotFoundError | PermissionError) else "no certificate in it"
+        raise SettingsError(
+            f"cannot be used ({why})", place=f"otlp.ca_file: {path}", remedy="Name a PEM file of certificates."
+        ) from None
+
+
+def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
+    from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+
+    return OTLPMetricExporter(
+        endpoint=otlp.endpoint,
+        certificate_file=otlp.ca_file or None,
+        headers=dict(headers),
+        timeout=otlp.timeout_seconds,
+        compression=Compression.Gzip if otlp.gzip else Compression.NoCompression,
+    )
+
+
+def _grpc(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
+    import grpc  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+
+    authority = Path(otlp.ca_file).read_bytes() if otlp.ca_file else None
+    return OTLPMetricExporter(
+        endpoint=otlp.endpoint,
+        insecure=not secure,
+        credentials=grpc.ssl_channel_credentials(root_certificates=authority) if secure else None,
+        headers=tuple(headers.items()),
+        timeout=otlp.timeout_seconds,
+        compression=grpc.Compression.Gzip if otlp.gzip else grpc.Compression.NoCompression,
+    )
+
+
+_MAKERS: Mapping[str, Callable[[Otlp, Mapping[str, str], bool], MetricExporter]] = {
+    "http/protobuf": _http,
+    "grpc": _grpc,
+}
