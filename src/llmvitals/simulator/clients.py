@@ -180,6 +180,12 @@ class Clients:
             closed=closed,
         )
 
+    def outside(self) -> tuple[int, int]:
+        """A number for a call of somebody else, and one for the user request that it is."""
+        self._number += 1
+        self.user_requests += 1
+        return self._number, self.user_requests
+
     # -- calls ----------------------------------------------------------------------------------------------------
     def _send(self, request: Request) -> None:
         stream, now = self.workload.streams[request.stream], self.clock.now

@@ -56,6 +56,13 @@ class Outlet(Protocol):
         """A call has ended."""
 
 
+Ended = Callable[[Sequence, float, float], None]
+"""Told of each request that ends by itself: its moment on the engine's clock, and when the API process measured it."""
+
+Stepped = Callable[[float], None]
+"""Told of each step that brought tokens: when the API process hands them out."""
+
+
 class Gauges(NamedTuple):
     """What the page shows of the engine's state: as of the end of the last step, whatever happens since."""
 
@@ -109,6 +116,8 @@ class Engine:
         self.holding = Holding(config, clock, self.counters, random.Random(f"{seed}/holding"))
         self.arrived = 0
         self.alive = True
+        self.on_end: Ended | None = None
+        self.on_step: Stepped | None = None
         self._slowdown = slowdown
         self._stalled_until = stalled_until
         self._extra = first_step_seconds
@@ -122,6 +131,11 @@ class Engine:
     def in_flight(self) -> int:
         """Requests that have reached the engine and have not ended."""
         return len(self._of)
+
+    def said(self, call: Call) -> int | None:
+        """Tokens that a request has generated so far; None of one that is not here."""
+        sequence = self._of.get(id(call))
+        return None if sequence is None else self.state.decoding.said(sequence)
 
     # -- from the API process -------------------------------------------------------------------------------------
     def submit(self, call: Call) -> bool:
@@ -294,6 +308,10 @@ class Engine:
                 sequence.call.tokens = sequence.generated
                 tally.finished(counters, sequence, end, seen)
                 self.outlet.ended(sequence.call, seen, "ok")
+                if self.on_end is not None:
+                    self.on_end(sequence, end, seen)
+        if tokens and self.on_step is not None:
+            self.on_step(seen)
         self._show()
         if step.there is not None:
             self.reports.step(end, step.there)

@@ -98,7 +98,7 @@ class ApiServer:
         call.arrived = max(self.clock.now, self._busy)
         engine = self.engine
         work = self.config.request_seconds + request.prompt * self.config.prompt_token_seconds
-        self._later(self._work(self.clock.now, work), lambda: self._hand_over(call, engine))
+        self.later(self._work(self.clock.now, work), lambda: self._hand_over(call, engine))
 
     def cancel(self, call: Call) -> None:
         """The connection of a call was closed by the other side."""
@@ -142,11 +142,27 @@ class ApiServer:
 
     def first(self, call: Call, moment: float) -> None:
         """The first token of a call is on its way."""
-        self._later(moment, lambda: self._tell_first(call))
+        self.later(moment, lambda: self._tell_first(call))
 
     def ended(self, call: Call, moment: float, outcome: str) -> None:
         """The last token of a call is on its way."""
-        self._later(moment, lambda: self._tell_end(call, outcome, "2xx"))
+        self.later(moment, lambda: self._tell_end(call, outcome, "2xx"))
+
+    def later(self, moment: float, action: Callable[[], None]) -> None:
+        """Do what was to be done at ``moment``, later by the stalls that come between."""
+        lost = self._lost
+
+        def act() -> None:
+            if self._lost > lost:
+                self.later(moment + self._lost - lost, action)
+            else:
+                action()
+
+        self.clock.at(moment, act)
+
+    def refuse_input(self) -> None:
+        """A call was answered 4xx before it was one."""
+        self.engine.counters.http["4xx"] += 1
 
     # -- inside ---------------------------------------------------------------------------------------------------
     def _work(self, moment: float, seconds: float) -> float:
@@ -166,18 +182,6 @@ class ApiServer:
             self._tell_end(call, "too long", "4xx")
         elif not engine.submit(call):
             self._tell_end(call, "rejected", "5xx")
-
-    def _later(self, moment: float, action: Callable[[], None]) -> None:
-        """Do what was to be done at ``moment``, later by the stalls that come between."""
-        lost = self._lost
-
-        def act() -> None:
-            if self._lost > lost:
-                self._later(moment + self._lost - lost, action)
-            else:
-                action()
-
-        self.clock.at(moment, act)
 
     def _tell_first(self, call: Call) -> None:
         if call.ended is None:

@@ -7,7 +7,7 @@ status is what became of the call, as gateways for models do, and not what the h
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,6 +56,10 @@ class Passage:
     gone: bool = False
 
 
+Answered = Callable[[Passage, str], None]
+"""Told of each call as its client has its answer, or has left: with the HTTP status that was booked."""
+
+
 class GatewayServer:
     """``caller``: the clients; ``upstream``: the API process; ``streams``: whose calls come, by their index.
 
@@ -74,6 +78,7 @@ class GatewayServer:
         self.book = Book(tuple(dict.fromkeys(stream.tenant for stream in streams)))
         self.breaker = Breaker(clock, config.breaker_ratio, config.breaker_seconds)
         self.last_minute = LastMinute(clock)
+        self.on_answer: Answered | None = None
         self._queue = CallQueue(dict(config.weights))
         self._links = Connections(clock, config.ephemeral_ports - foreign_ports, keep_alive=config.keep_alive)
         self._open: dict[Call, Passage] = {}  # their clients wait
@@ -154,6 +159,8 @@ class GatewayServer:
         passage.gone = True
         self.book.disconnects += 1
         self.book.answered[passage.stream.tenant, "499"] += 1
+        if self.on_answer is not None:
+            self.on_answer(passage, "499")
         if self._leave_queue(passage):
             self.book.dropped["left"] += 1
         elif call in self._sent:
@@ -274,4 +281,6 @@ class GatewayServer:
         del self._open[call]
         call.ended = self.clock.now if call.ended is None else call.ended
         self.book.answered[passage.stream.tenant, status] += 1
+        if self.on_answer is not None:
+            self.on_answer(passage, status)
         self.caller.ended(call, self.clock.now, outcome)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from llmvitals.series import Series
@@ -12,6 +13,7 @@ from llmvitals.simulator import exposition, gateway_families, gpu, gpu_meter, ho
 from llmvitals.simulator.coarse import CoarseWorld
 from llmvitals.simulator.engine import Engine
 from llmvitals.simulator.setup import Setup
+from llmvitals.simulator.spans import Sending, Traces
 from llmvitals.simulator.world import World
 
 SAMPLE_SECONDS = 1.0
@@ -35,13 +37,22 @@ class Answered:
 
 class Live:
     """``origin``: the unix moment of simulated time 0; ``dialect``: which engine's page it shows, where it is not the
-    configured one; ``coarse``: the arrival-level mode, in which energy is summed over longer intervals.
+    configured one; ``coarse``: the arrival-level mode, in which energy is summed over longer intervals; ``spans``: how traces
+    leave, None where nobody traces.
 
     Thread-safe. Asking for an earlier moment than before gives the present. The pages
     depend on the moment asked for and not on how often one asks.
     """
 
-    def __init__(self, setup: Setup, *, origin: float = 0.0, dialect: str | None = None, coarse: bool = False) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        origin: float = 0.0,
+        dialect: str | None = None,
+        coarse: bool = False,
+        spans: Sending | None = None,
+    ) -> None:
         if dialect is not None:
             setup = replace(setup, engine=replace(setup.engine, dialect=dialect))
         self.world: World = CoarseWorld(setup) if coarse else World(setup)
@@ -50,6 +61,7 @@ class Live:
         self._lock = threading.Lock()
         self._gpus = gpu_meter.Meter(setup.engine.machine, setup.faults.slow)
         self._host = host_families.Meter()
+        self._traces = Traces(self.world, origin, spans) if spans is not None else None
 
     @property
     def engine(self) -> Engine:
@@ -114,6 +126,26 @@ class Live:
         with self._lock:
             self._advance(t - self.origin)
             return gateway_families.samples(self.world, labels)
+
+    def spans_at(self, t: float) -> list[bytes]:
+        """Exports of spans (OTLP, protobuf) that left up to unix moment ``t`` and were not asked for before: of at most
+        512 spans each, an export for each process that sends. Empty where nobody traces.
+        """
+        with self._lock:
+            self._advance(t - self.origin)
+            return self._traces.bodies(self.world.now) if self._traces is not None else []
+
+    @property
+    def lost_spans(self) -> int:
+        """Spans that nobody asked for in time, or that died with the process that had them."""
+        return self._traces.lost if self._traces is not None else 0
+
+    @contextmanager
+    def at(self, t: float) -> Iterator[World]:
+        """The deployment at unix moment ``t``, to look at and to act on; nobody else does until the context is left."""
+        with self._lock:
+            self._advance(t - self.origin)
+            yield self.world
 
     def _tasks(self) -> tuple[node.Task, ...]:
         gpus = range(self.world.setup.engine.machine.gpus)

@@ -15,7 +15,8 @@ class Sequence:
     While it decodes, these and ``generated`` are as of the turn ``since``: see :mod:`decoding`, which brings them up to
     date. ``asked``: max_tokens as the engine resolved it; ``limit``: generated tokens at which it ends; ``cached`` and
     ``received``: tokens of its prompt whose KV was in the prefix cache, or came from elsewhere; ``swapped``: its KV is in
-    host memory; ``gone``: its client has left. Moments are the engine's own (seconds of simulated time).
+    host memory; ``gone``: its client has left. Moments are the engine's own (seconds of simulated time), but ``first_seen``: when
+    the API process measured the first token.
     """
 
     call: Call
@@ -31,6 +32,7 @@ class Sequence:
     blocks: list[Key | None] = field(default_factory=list)
     scheduled: float | None = None
     first_token: float | None = None
+    first_seen: float | None = None
     last_token: float = 0.0
     admission: int = 0  # the how manieth admission its present one is
     preemptions: int = 0

@@ -32,6 +32,7 @@ def came(counters: Counters, sequence: Sequence) -> None:
 
 def first_token(counters: Counters, sequence: Sequence, seen: float) -> None:
     """A prompt counts once and whole, with its first token."""
+    sequence.first_seen = seen
     counters.first_token.observe(seen - sequence.call.arrived)
     if sequence.first_token is not None and sequence.scheduled is not None:
         counters.prompt_seconds += sequence.first_token - sequence.scheduled

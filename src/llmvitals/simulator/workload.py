@@ -160,6 +160,7 @@ class Call:
 
     ``arrived``: when the API process took it up, which is where the engine's own clock for it starts. ``outcome``: "ok",
     or why there was no whole answer: "rejected", "timeout", "left", "error", "cut", "dropped", "too long".
+    ``name``: its id, where it came from outside the simulation; ``trace``: the W3C traceparent that it came with.
     """
 
     request: Request
@@ -170,3 +171,5 @@ class Call:
     tokens: int = 0
     outcome: str = ""
     cached: bool = False  # answered from a response cache: no engine saw it
+    name: str = ""
+    trace: str = ""

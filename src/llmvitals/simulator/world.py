@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from llmvitals.simulator.clients import Clients
 from llmvitals.simulator.clock import Clock
-from llmvitals.simulator.engine import Engine
+from llmvitals.simulator.engine import Ended, Engine, Stepped
 from llmvitals.simulator.front import ApiServer
 from llmvitals.simulator.gateway import GatewayServer
 from llmvitals.simulator.setup import Restart, Setup
@@ -23,6 +23,8 @@ class World:
         self.clock = Clock()
         self.started = -setup.uptime
         self.restarts: list[Restart] = []
+        self._on_end: Ended | None = None
+        self._on_step: Stepped | None = None
         faults = setup.faults
         self.front = ApiServer(
             setup.front,
@@ -79,6 +81,12 @@ class World:
             stalled_until=lambda t: _within(faults.stalls, t),
         )
         self.front.engine = self.engine
+        self.engine.on_end, self.engine.on_step = self._on_end, self._on_step
+
+    def listen(self, *, on_end: Ended | None = None, on_step: Stepped | None = None) -> None:
+        """Be told what the present engine does and those after it; who is not given stays as is."""
+        self._on_end, self._on_step = on_end or self._on_end, on_step or self._on_step
+        self.engine.on_end, self.engine.on_step = self._on_end, self._on_step
 
     def _slowdown(self, moment: float) -> float:
         slow = self.setup.faults.slow
