@@ -20,6 +20,7 @@ from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
 from llmvitals.exporters.logs import log, to_stderr
+from llmvitals.exporters.otlp.push import Push
 from llmvitals.exporters.server import Site
 from llmvitals.settings import Node, Settings
 from llmvitals.sources.live import Fetch
@@ -65,6 +66,7 @@ class Exporter:
         self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine)
         self.board = Board()
         self._site = Site(self.board, settings, web_config.load(settings.exporter.web_config))
+        self._site.own.push = self._pushing(settings)
         self._ending = threading.Event()
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
@@ -98,6 +100,8 @@ class Exporter:
         ]
         for thread in self._threads:
             thread.start()
+        if self._site.own.push is not None:
+            self._site.own.push.start()
         until = time.monotonic() + START_SECONDS
         while not running.started and self._threads[1].is_alive() and time.monotonic() < until:
             time.sleep(0.005)
@@ -112,6 +116,8 @@ class Exporter:
         self._ending.set()
         if self._server is not None:
             self._server.should_exit = True
+        if self._site.own.push is not None:
+            self._site.own.push.stop()
         for thread, seconds in zip(self._threads, (LINGER_SECONDS, DRAIN_SECONDS + LINGER_SECONDS), strict=False):
             thread.join(seconds)
         if self._socket is not None:
@@ -120,19 +126,25 @@ class Exporter:
     def reload(self, settings: Settings) -> None:
         """Use other settings from the next cycle on; unchanged targets keep their history. The address stays.
 
-        Users, headers, certificates and client CAs count from the next request or connection on. When anything else of
-        the TLS settings differs, all of TLS stays as it is. Raises :class:`SettingsError` and leaves everything as it was
-        when the settings cannot be used.
+        Files of headers are read again. Users, headers, certificates and client CAs count from the next request or
+        connection on. When anything else of the TLS settings differs, all of TLS stays as it is. Raises
+        :class:`SettingsError` and leaves everything as it was when the settings cannot be used.
         """
         if settings.exporter.listen != self.settings.exporter.listen:
             log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
         web = web_config.load(settings.exporter.web_config)
+        before_push, push = self._site.own.push, self._pushing(settings)
         if self._make is not None and settings.node != self.settings.node:
             self._machine = self._make(settings.node)
         self._engine = Engine(
             settings, fetch=self._fetch, clock=self._clock, previous=self._engine, machine=self._machine
         )
         self._site.settings = settings
+        self._site.own.push = push
+        if before_push is not None:
+            before_push.stop()
+        if push is not None and self._threads:
+            push.start()
         before = self._site.web
         if web.policy != before.policy:
             log("reload-keeps-tls", level=logging.WARNING, detail="restart to change it")
@@ -144,6 +156,13 @@ class Exporter:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _pushing(self, settings: Settings) -> Push | None:
+        """What pushes the page as the settings say, going on with what is known of what did before."""
+        if not settings.otlp.endpoint:
+            return None
+        own = self._site.own
+        return Push(settings, lambda: self.board.newest, own.registry.collect, previous=own.push)
 
     def _cycles(self) -> None:
         due = time.monotonic()

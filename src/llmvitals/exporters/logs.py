@@ -47,3 +47,5 @@ def to_stderr(level: int = logging.INFO) -> None:
     logging.getLogger("llmvitals").setLevel(level)
     # It warns whenever more connections to one host were open than it keeps, which is no trouble.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    # What it says of each export that failed is told once, by exporters/otlp.
+    logging.getLogger("opentelemetry.exporter.otlp").propagate = False

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from llmvitals import __version__
 from llmvitals.exporters.board import Board
+from llmvitals.exporters.otlp.push import Push
 
 NAMES = (
     "llmvitals_build_info",
@@ -23,16 +24,23 @@ NAMES = (
     "llmvitals_page_bytes",
     "llmvitals_targets",
     "llmvitals_http_requests_total",
+    "llmvitals_otlp_exports_total",
+    "llmvitals_otlp_last_success_timestamp_seconds",
+    "llmvitals_otlp_left_out_points",
 )
-"""Every family of this collector as a scraper sees it."""
+"""Every family of this collector as a scraper sees it; those of OTLP only where the page is pushed."""
 
 
 class SelfMetrics(Collector):
-    """Reads the board. ``requests`` counts answers by (path, status code); only the server's thread writes it."""
+    """Reads the board. ``requests`` counts answers by (path, status code); only the server's thread writes it.
+
+    ``push``: what pushes the page over OTLP, if anything does; replaced on a reload.
+    """
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.push: Push | None = None
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -58,10 +66,31 @@ class SelfMetrics(Collector):
             "llmvitals_cycle_age_seconds", "Age of the newest finished cycle, which this page shows.", self._board.age()
         )
         requests = CounterMetricFamily("llmvitals_http_requests", "Answered HTTP requests.", labels=["path", "code"])
-        for labels, count in self.requests.items():
+        for labels, count in tuple(self.requests.items()):  # a push reads them from its own thread
             requests.add_metric(list(labels), count)
         yield requests
+        yield from self._of_push()
         yield from self._of_cycle()
+
+    def _of_push(self) -> Iterator[Metric]:
+        push = self.push
+        if push is None:
+            return
+        exports = CounterMetricFamily("llmvitals_otlp_exports", "Pushes over OTLP by their result.", labels=["result"])
+        for result, count in push.exports.items():
+            exports.add_metric([result], count)
+        yield exports
+        if push.last_success is not None:
+            yield GaugeMetricFamily(
+                "llmvitals_otlp_last_success_timestamp_seconds",
+                "Unix time of the newest push that the collector took.",
+                push.last_success,
+            )
+            yield GaugeMetricFamily(
+                "llmvitals_otlp_left_out_points",
+                "Points of that push which OTLP cannot say: NaN, and histograms and counters that contradict themselves.",
+                push.left_out,
+            )
 
     def _of_cycle(self) -> Iterator[Metric]:
         cycle = self._board.newest
