@@ -77,13 +77,13 @@ class Protect:
                 MutableHeaders(scope=message).update(web.headers)
             await send(message)
 
-        user, password = _credentials(Headers(scope=scope).get("authorization", ""))
+        user, password = credentials(Headers(scope=scope).get("authorization", ""))
         admitted = not web.users or await self._verifier.admits(web.users, user, password)
         refusal = PlainTextResponse("Unauthorized\n", 401, headers=_CHALLENGE)
         await (self._app if admitted else refusal)(scope, receive, dressed)
 
 
-def _credentials(header: str) -> tuple[str, bytes]:
+def credentials(header: str) -> tuple[str, bytes]:
     """User and password of an ``Authorization`` header (RFC 7617); both empty where it holds none."""
     scheme, _, token = header.partition(" ")
     try:

@@ -95,16 +95,27 @@ class File(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """What the files of a TLS section hold, as PEM, for a server that takes no context. ``client_ca``: empty for none."""
+
+    cert: bytes
+    key: bytes = field(repr=False)
+    client_ca: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Web:
     """A web configuration in use. ``users``: bcrypt hash by name; none means that everybody may read.
 
-    ``policy``: what of the TLS settings a server under way cannot change; None where it speaks plain HTTP.
+    ``policy``: what of the TLS settings a server under way cannot change; None where it speaks plain HTTP. ``context`` and
+    ``files`` say the same to two kinds of server.
     """
 
     users: Mapping[str, bytes] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     policy: Tls | None = None
     context: ssl.SSLContext | None = None
+    files: Files | None = None
 
 
 def load(path: Path | str) -> Web:
@@ -133,7 +144,13 @@ def load(path: Path | str) -> Web:
     if tls is None:
         return Web(users, headers)
     policy = msgspec.structs.replace(tls, cert_file="", key_file="", client_ca_file="")
-    return Web(users, headers, policy, _context(tls, Path(path).parent, _in(place, "tls_server_config")))
+    folder, section = Path(path).parent, _in(place, "tls_server_config")
+    return Web(users, headers, policy, _context(tls, folder, section), _files(tls, folder, section))
+
+
+def _files(tls: Tls, folder: Path, place: str) -> Files:
+    names = ("cert_file", "key_file", *(("client_ca_file",) if tls.client_ca_file else ()))
+    return Files(*(_file(tls, name, folder, place).read_bytes() for name in names))
 
 
 def _context(tls: Tls, folder: Path, place: str) -> ssl.SSLContext:
