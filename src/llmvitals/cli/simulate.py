@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +14,10 @@ import click
 from llmvitals.cli.duration import duration
 from llmvitals.simulator import exposition
 from llmvitals.simulator.live import Live
+from llmvitals.simulator.push import Push
 from llmvitals.simulator.scenarios import SCENARIOS, Scenario, scenario
 from llmvitals.simulator.serve import Served
+from llmvitals.simulator.spans import BATCH_SECONDS, Sending
 from llmvitals.sources.capture import Recorded
 from llmvitals.sources.record import Recorder
 from llmvitals.telemetry.ingest import RawPage
@@ -46,6 +50,7 @@ SEVERITIES = ("mild", "clear", "severe")
 @click.option("--lab", metavar="NAME", help="Record an incident of the lab with its truth, for triage and score.")
 @click.option("--severity", type=click.Choice(SEVERITIES), help="How bad that is.  [default: clear]")
 @click.option("--serve", "address", metavar="HOST:PORT", help="Serve the pages live instead, until Ctrl-C.")
+@click.option("--spans", "receiver", metavar="URL", help="With --serve: send its traces there (OTLP over HTTP).")
 @click.option("--list", "listing", is_flag=True, help="List the scenarios.")
 def command(
     *,
@@ -58,13 +63,14 @@ def command(
     lab: str | None,
     severity: str | None,
     address: str | None,
+    receiver: str | None,
     listing: bool,
 ) -> None:
-    """Record or serve the metrics pages of a simulated engine.
+    """Record or serve the metrics pages of a simulated engine; served, it answers OpenAI's API as well.
 
     \b
     llmvitals simulate preemption --for 60s -o demo && llmvitals triage demo
-    llmvitals simulate queue --serve 127.0.0.1:8000
+    llmvitals simulate queue --serve 127.0.0.1:8000 --spans http://127.0.0.1:4318
     llmvitals simulate --lab noisy-tenant --severity severe -o demo && llmvitals score demo
     """
     if listing:
@@ -77,6 +83,8 @@ def command(
             )
         _incident(lab, folder or Path(f"simulated-{lab}"), seed or 0, severity or "clear")
         return
+    if receiver is not None and address is None:
+        raise click.UsageError("--spans belongs to --serve.")
     if severity:
         raise click.UsageError("--severity belongs to --lab.")
     if name is None:
@@ -87,7 +95,7 @@ def command(
     if address is None:
         _record(chosen, seconds, interval, folder or Path(f"simulated-{name}"), seed)
     else:
-        _serve(chosen, address, seed)
+        _serve(chosen, address, seed, receiver)
 
 
 def _list() -> None:
@@ -147,16 +155,21 @@ def _record(chosen: Scenario, seconds: float, interval: float, folder: Path, see
     click.echo(f"next: llmvitals triage {folder}")
 
 
-def _serve(chosen: Scenario, address: str, seed: int | None) -> None:
+def _serve(chosen: Scenario, address: str, seed: int | None, receiver: str | None) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise click.BadParameter(f"'{address}' is not HOST:PORT.", param_hint="--serve")
-    live = chosen.live(origin=time.time(), seed=seed)
-    with Served(live, host=host.strip("[]"), port=int(port)) as served:
+    sending = None if receiver is None else Sending(BATCH_SECONDS, os.getpid())
+    live = chosen.live(origin=time.time(), seed=seed, spans=sending)
+    push = None if receiver is None else Push(live, receiver, clock=time.time)
+    with Served(live, host=host.strip("[]"), port=int(port)) as served, push or nullcontext():
         click.echo(
-            f"simulated {chosen.config.dialect} ({chosen.title}): {served.page_url} and {served.gpu_url}; Ctrl-C ends it"
+            f"simulated {chosen.config.dialect} ({chosen.title}): {served.page_url} and {served.gpu_url}, "
+            f"OpenAI's API at {served.url}/v1; Ctrl-C ends it"
         )
         try:
             served.wait()
         except KeyboardInterrupt:
             click.echo("ended")
+    if push is not None and push.failed:
+        click.echo(f"{push.failed} of {push.sent + push.failed} exports of spans failed: {push.problem}", err=True)

@@ -127,13 +127,13 @@ class Live:
             self._advance(t - self.origin)
             return gateway_families.samples(self.world, labels)
 
-    def spans_at(self, t: float) -> list[bytes]:
+    def spans_at(self, t: float, *, flush: bool = False) -> list[bytes]:
         """Exports of spans (OTLP, protobuf) that left up to unix moment ``t`` and were not asked for before: of at most
-        512 spans each, an export for each process that sends. Empty where nobody traces.
+        512 spans each, an export for each process that sends. ``flush``: no batch waits any longer. Empty where nobody traces.
         """
         with self._lock:
             self._advance(t - self.origin)
-            return self._traces.bodies(self.world.now) if self._traces is not None else []
+            return self._traces.bodies(self.world.now, flush=flush) if self._traces is not None else []
 
     @property
     def lost_spans(self) -> int:

@@ -9,6 +9,7 @@ from llmvitals.errors import SettingsError
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.setup import Setup
+from llmvitals.simulator.spans import Sending
 from llmvitals.simulator.workload import Lengths, Stream, Workload
 
 
@@ -22,18 +23,20 @@ class Scenario:
     workload: Workload
     settles: float = 0.0
 
-    def live(self, *, origin: float, seed: int | None = None, lead_in: float = 0.0) -> Live:
+    def live(
+        self, *, origin: float, seed: int | None = None, lead_in: float = 0.0, spans: Sending | None = None
+    ) -> Live:
         """The scenario as a server whose time 0 is the unix moment ``origin``, with another seed where one is given.
 
         ``lead_in``: seconds of its first traffic that have passed by then; what starts later starts as long after
-        ``origin`` as without.
+        ``origin`` as without. ``spans``: see :class:`Live`.
         """
         workload = replace(
             self.workload,
             seed=self.workload.seed if seed is None else seed,
             streams=tuple(replace(s, start=s.start + lead_in if s.start > 0 else 0.0) for s in self.workload.streams),
         )
-        return Live(Setup(self.config, workload), origin=origin - lead_in)
+        return Live(Setup(self.config, workload), origin=origin - lead_in, spans=spans)
 
 
 _CHAT = Stream("chat", rate=2.0, prompt=Lengths(400, 0.4), output=Lengths(120, 0.4), max_tokens=512)

@@ -1,7 +1,7 @@
 """A simulated server on a real port: ``/metrics`` (or its own path) as the engine answers it, ``/gpu/metrics`` as
 dcgm-exporter does.
 
-``/host/metrics`` and ``/gateway/metrics`` hold canonical families, as no one exporter is theirs.
+``/host/metrics`` and ``/gateway/metrics`` hold canonical families, as no one exporter is theirs. Under ``/v1`` stands OpenAI's API.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from llmvitals.errors import SettingsError
 from llmvitals.simulator import canonical, exposition
+from llmvitals.simulator.api import Api
 from llmvitals.simulator.live import Live
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,6 +60,7 @@ class Served:
             Route("/host/metrics", lambda _: _page(canonical.text(live.host_at(clock(), who)))),
             Route("/gateway/metrics", lambda _: _page(canonical.text(live.gateway_at(clock(), who)))),
             Route("/health", lambda _: PlainTextResponse("", 200 if live.world.up else 503)),
+            *(() if live.coarse else Api(live, clock).routes()),
         ]
         config = uvicorn.Config(
             Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1

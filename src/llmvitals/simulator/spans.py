@@ -121,9 +121,11 @@ class Traces:
         behind = self._gateway.lost if self._gateway is not None else 0
         return self._lost + behind + sum(process.lost for process in self._engines.values())
 
-    def bodies(self, until: float) -> list[bytes]:
-        """Exports (ExportTraceServiceRequest) that leave up to a moment of simulated time and were not given before."""
-        delay, found = self.sending.delay, []
+    def bodies(self, until: float, *, flush: bool = False) -> list[bytes]:
+        """Exports (ExportTraceServiceRequest) that leave up to a moment of simulated time and were not given before;
+        ``flush``: batches that are not due as well.
+        """
+        delay, found = 0.0 if flush else self.sending.delay, []
         for number, process in list(self._engines.items()):
             died = self._died(number)
             found += [self._body(process, spans) for spans in process.leave(min(until, died), delay)]
