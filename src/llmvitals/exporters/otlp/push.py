@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric as Own
@@ -17,7 +17,10 @@ from prometheus_client.core import Metric as Own
 from llmvitals import __version__
 from llmvitals.exporters.cycle import Cycle
 from llmvitals.exporters.logs import log
+from llmvitals.exporters.otlp.parts import parts
 from llmvitals.exporters.otlp.sender import exporter_of
+from llmvitals.exporters.otlp.values import Values
+from llmvitals.exporters.otlp.wire import data_of
 from llmvitals.settings import Otlp, Settings
 from llmvitals.sources.node import node_name
 
@@ -50,11 +53,6 @@ class Push:
         previous: Push | None = None,
     ) -> None:
         self._exporter: MetricExporter = exporter_of(settings.otlp)
-        # What follows needs the extra, which is there now.
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-
-        from llmvitals.exporters.otlp.values import Values  # noqa: PLC0415
-
         self.settings: Otlp = settings.otlp
         self._newest = newest
         self._own = own
@@ -63,10 +61,8 @@ class Push:
         name = node_name(settings.node)
         # No service.instance.id on what is told of the targets: translators make it the label `instance`, in place of theirs.
         shared = {"service.name": "llmvitals", "service.version": __version__, "host.name": name}
-        self._targets = Resource(shared)
-        self._self = Resource(
-            {**shared, "service.instance.id": f"{name}:{settings.exporter.listen.rpartition(':')[2]}"}
-        )
+        self._targets = shared
+        self._self = {**shared, "service.instance.id": f"{name}:{settings.exporter.listen.rpartition(':')[2]}"}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
         self._sent: Cycle | None = None
@@ -113,11 +109,11 @@ class Push:
         self._note(good, why)
         return good
 
-    def _parts(self, cycle: Cycle) -> Iterable[MetricsData]:
-        from llmvitals.exporters.otlp.parts import parts  # noqa: PLC0415
-
-        told = self._values.of(cycle)
-        return parts(((self._targets, told), (self._self, self._values.own(self._own(), self._clock()))))
+    def _parts(self, cycle: Cycle) -> Iterator[MetricsData]:
+        for part in parts(self._values.of(cycle)):
+            yield data_of(part, self._targets)
+        for part in parts(self._values.own(self._own(), self._clock())):
+            yield data_of(part, self._self)
 
     def _exported(self, part: MetricsData) -> bool:
         if self._ending.is_set():

@@ -1,4 +1,4 @@
-"""A cycle's values as OTLP metrics. They come from the samples themselves, not from the page's text.
+"""A cycle's values as OTLP would say them. They come from the samples themselves, not from the page's text.
 
 A gauge stays a gauge, a counter becomes a cumulative monotonic sum, a classic histogram one point with explicit bounds and the
 count of each bucket by itself. Labels are attributes. What OTLP cannot say is left out and counted, never bent: NaN (no
@@ -12,42 +12,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from opentelemetry.sdk.metrics import Exemplar
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    DataT,
-    Gauge,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    NumberDataPoint,
-    Sum,
-)
 from prometheus_client.core import Metric as Own
 
 from llmvitals.exporters import health, judge
 from llmvitals.exporters.cycle import Cycle
+from llmvitals.exporters.otlp.model import Bars, Metric, Number, Point
 from llmvitals.exporters.otlp.starts import NS, Starts
 from llmvitals.exporters.otlp.units import unit_of
 from llmvitals.exporters.page import row_of
 from llmvitals.schema import BY_NAME, FAMILIES, Family, Kind, Origin, origin_of
-from llmvitals.series import Exemplar as Seen
-from llmvitals.series import Labels, Snapshot, series
+from llmvitals.series import Exemplar, Labels, Snapshot, series
 
 STARTED = "llm_process_start_time_seconds"
 
-_CUMULATIVE = AggregationTemporality.CUMULATIVE
-_HEX = 16
-
 
 @dataclass(slots=True)
-class _Bars:
+class _Buckets:
     """A histogram as it is collected. ``below``: upper edge to the number up to it; +Inf among them where it is told."""
 
     below: dict[float, float] = field(default_factory=dict)
     total: float | None = None
     count: float | None = None
-    exemplars: list[Seen] = field(default_factory=list)
+    exemplars: list[Exemplar] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -55,7 +41,7 @@ class _Told:
     """One family of all targets: plain numbers, or histograms."""
 
     numbers: dict[Labels, float] = field(default_factory=dict)
-    bars: dict[Labels, _Bars] = field(default_factory=dict)
+    buckets: dict[Labels, _Buckets] = field(default_factory=dict)
 
 
 class Values:
@@ -71,10 +57,14 @@ class Values:
         at = int(cycle.ended * NS)
         told, process = _collected(cycle.snapshots), _process_starts(cycle.snapshots)
         made = [self._canonical(family, told[family.name], at, process) for family in FAMILIES if family.name in told]
-        groups = (*judge.groups(cycle.scopes, cycle.window_seconds), *health.groups(cycle.collected, cycle.history))
-        made += [_metric(g.name, Kind.GAUGE, g.unit, g.help, Gauge(self._gauges(g.samples, at))) for g in groups]
+        for group in (
+            *judge.groups(cycle.scopes, cycle.window_seconds),
+            *health.groups(cycle.collected, cycle.history),
+        ):
+            unit = unit_of(group.name, Kind.GAUGE, group.unit)
+            made.append(Metric(group.name, Kind.GAUGE, unit, group.help, at, self._gauges(group.samples)))
         self.starts.forget(at)
-        return [metric for metric in made if metric.data.data_points]
+        return [metric for metric in made if metric.points]
 
     def own(self, families: Iterable[Own], at: float) -> list[Metric]:
         """What the exporter says of itself at ``at`` (unix seconds): gauges and counters of the client library."""
@@ -83,66 +73,52 @@ class Values:
             kind = Kind.COUNTER if family.type == "counter" else Kind.GAUGE
             name = f"{family.name}_total" if kind is Kind.COUNTER else family.name
             samples = {series("", **s.labels).labels: s.value for s in family.samples if s.name == name}
-            data = self._sum(name, samples, now, {}) if kind is Kind.COUNTER else Gauge(self._gauges(samples, now))
-            made.append(_metric(name, kind, "", family.documentation, data))
-        return [metric for metric in made if metric.data.data_points]
+            points = self._counters(name, samples, now, {}) if kind is Kind.COUNTER else self._gauges(samples)
+            made.append(Metric(name, kind, unit_of(name, kind), family.documentation, now, points))
+        return [metric for metric in made if metric.points]
 
     def _canonical(self, family: Family, told: _Told, at: int, process: Mapping[str, int]) -> Metric:
         started = process if origin_of(family.name) is Origin.ENGINE else {}
-        data: DataT
+        points: Sequence[Point]
         if family.kind is Kind.HISTOGRAM:
-            data = Histogram(list(self._histograms(family.name, told.bars, at, started)), _CUMULATIVE)
+            points = list(self._histograms(family.name, told.buckets, at, started))
         elif family.kind is Kind.COUNTER:
-            data = self._sum(family.name, told.numbers, at, started)
+            points = self._counters(family.name, told.numbers, at, started)
         else:
-            data = Gauge(self._gauges(told.numbers, at))
-        return _metric(family.name, family.kind, family.unit, family.help, data)
+            points = self._gauges(told.numbers)
+        unit = unit_of(family.name, family.kind, family.unit)
+        return Metric(family.name, family.kind, unit, family.help, at, points)
 
-    def _gauges(self, samples: Mapping[Labels, float], at: int) -> list[NumberDataPoint]:
-        known = {labels: value for labels, value in samples.items() if not math.isnan(value)}
+    def _gauges(self, samples: Mapping[Labels, float]) -> list[Number]:
+        known = [Number(labels, 0, value) for labels, value in samples.items() if not math.isnan(value)]
         self.left_out += len(samples) - len(known)
-        return [NumberDataPoint(dict(labels), 0, at, float(value)) for labels, value in known.items()]
+        return known
 
-    def _sum(self, name: str, samples: Mapping[Labels, float], at: int, process: Mapping[str, int]) -> Sum:
-        points = []
-        for labels, value in samples.items():
-            if not 0 <= value < math.inf:
-                self.left_out += 1
-                continue
-            attributes = dict(labels)
-            start = self.starts.of((name, labels), value, at, process.get(attributes.get("instance", ""), 0))
-            points.append(NumberDataPoint(attributes, start, at, float(value)))
-        return Sum(points, _CUMULATIVE, is_monotonic=True)
+    def _counters(
+        self, name: str, samples: Mapping[Labels, float], at: int, process: Mapping[str, int]
+    ) -> list[Number]:
+        known = [
+            Number(labels, self.starts.of((name, labels), value, at, _of_instance(process, labels)), value)
+            for labels, value in samples.items()
+            if 0 <= value < math.inf
+        ]
+        self.left_out += len(samples) - len(known)
+        return known
 
     def _histograms(
-        self, name: str, bars: Mapping[Labels, _Bars], at: int, process: Mapping[str, int]
-    ) -> Iterator[HistogramDataPoint]:
-        for labels, one in bars.items():
+        self, name: str, told: Mapping[Labels, _Buckets], at: int, process: Mapping[str, int]
+    ) -> Iterator[Bars]:
+        for labels, one in told.items():
             bounds = sorted(edge for edge in one.below if math.isfinite(edge))
             count = one.below.get(math.inf, one.count)
             counts = None if count is None else _apart([*(one.below[edge] for edge in bounds), count])
-            if count is None or counts is None or (one.total is not None and not math.isfinite(one.total)):
+            if counts is None or count is None or (one.total is not None and not math.isfinite(one.total)):
                 self.left_out += 1
                 continue
-            attributes = dict(labels)
-            told = process.get(attributes.get("instance", ""), 0)
-            yield HistogramDataPoint(
-                attributes=attributes,
-                start_time_unix_nano=self.starts.of((name, labels), count, at, told),
-                time_unix_nano=at,
-                count=int(count),
-                sum=one.total,  # type: ignore[arg-type]  # None is not sent: a page may have no sum
-                # One bucket of all says no more than the count: a histogram without edges has none.
-                bucket_counts=counts if bounds else (),
-                explicit_bounds=bounds,
-                min=None,  # type: ignore[arg-type]  # nor are these, which no page tells
-                max=None,  # type: ignore[arg-type]
-                exemplars=[_exemplar(seen) for seen in one.exemplars],
-            )
-
-
-def _metric(name: str, kind: Kind, unit: str, help: str, data: DataT) -> Metric:
-    return Metric(name, help, unit_of(name, kind, unit), data)
+            start = self.starts.of((name, labels), count, at, _of_instance(process, labels))
+            # One bucket of all says no more than the count: a histogram without edges has none.
+            shape = (tuple(bounds), counts) if bounds else ((), ())
+            yield Bars(labels, start, int(count), one.total, *shape, tuple(one.exemplars))
 
 
 def _collected(snapshots: Iterable[Snapshot]) -> dict[str, _Told]:
@@ -158,16 +134,16 @@ def _collected(snapshots: Iterable[Snapshot]) -> dict[str, _Told]:
                 family.numbers[key.labels] = value
                 continue
             labels, part, edge = row.place
-            bars = family.bars.setdefault(labels, _Bars())
+            buckets = family.buckets.setdefault(labels, _Buckets())
             if part == 0:
-                bars.below[edge] = value
+                buckets.below[edge] = value
                 seen = snapshot.exemplars.get(key)
                 if seen is not None:
-                    bars.exemplars.append(seen)
+                    buckets.exemplars.append(seen)
             elif part == 1:
-                bars.total = value
+                buckets.total = value
             else:
-                bars.count = value
+                buckets.count = value
     return told
 
 
@@ -178,17 +154,16 @@ def _process_starts(snapshots: Iterable[Snapshot]) -> dict[str, int]:
         for key, value in snapshot.samples.items():
             if key.name == STARTED and 0 < value < math.inf:
                 moments.setdefault(key.label("instance"), set()).add(value)
-    return {instance: int(min(found) * NS) for instance, found in moments.items() if len(found) == 1}
+    return {instance: int(found.pop() * NS) for instance, found in moments.items() if len(found) == 1}
 
 
-def _apart(below: Sequence[float]) -> list[int] | None:
+def _of_instance(process: Mapping[str, int], labels: Labels) -> int:
+    return next((process.get(value, 0) for name, value in labels if name == "instance"), 0) if process else 0
+
+
+def _apart(below: Sequence[float]) -> tuple[int, ...] | None:
     """Numbers up to each edge as the number in each bucket; None where they fall or are no whole numbers."""
     if not all(math.isfinite(value) and value == int(value) for value in below):
         return None
-    counts = [int(after - before) for before, after in pairwise((0.0, *below))]
+    counts = tuple(int(after - before) for before, after in pairwise((0.0, *below)))
     return counts if min(counts) >= 0 else None
-
-
-def _exemplar(seen: Seen) -> Exemplar:
-    """An observation and its trace. Which span it was is not kept: zeros stand for none, as encoders ask for one."""
-    return Exemplar({}, float(seen.value), int(seen.t * NS), 0, int(seen.trace_id, _HEX))

@@ -1,0 +1,75 @@
+"""Metrics as the values that OpenTelemetry's exporters take. Needs the extra ``otel``, from the first call on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from llmvitals.exporters.otlp.model import Bars, Metric
+from llmvitals.exporters.otlp.starts import NS
+from llmvitals.schema import Kind
+from llmvitals.series import Exemplar
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import Exemplar as WireExemplar
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint, MetricsData, NumberDataPoint
+    from opentelemetry.sdk.metrics.export import Metric as WireMetric
+
+_HEX = 16
+
+
+def data_of(metrics: Sequence[Metric], resource: Mapping[str, str]) -> MetricsData:
+    """One export: what one resource tells. Its scope has no name, which some translators would make a label of every series."""
+    from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
+
+    scope = ScopeMetrics(InstrumentationScope(""), [_metric(metric) for metric in metrics], "")
+    return MetricsData([ResourceMetrics(Resource(dict(resource)), [scope], "")])
+
+
+def _metric(metric: Metric) -> WireMetric:
+    from opentelemetry.sdk.metrics import export  # noqa: PLC0415
+
+    data: export.Gauge | export.Sum | export.Histogram
+    if metric.kind is Kind.HISTOGRAM:
+        bars = [_histogram(p, metric.at) for p in metric.points if isinstance(p, Bars)]
+        data = export.Histogram(bars, export.AggregationTemporality.CUMULATIVE)
+    else:
+        numbers = [_number(p.attributes, p.start, metric.at, p.value) for p in metric.points if not isinstance(p, Bars)]
+        data = (
+            export.Sum(numbers, export.AggregationTemporality.CUMULATIVE, is_monotonic=True)
+            if metric.kind is Kind.COUNTER
+            else export.Gauge(numbers)
+        )
+    return export.Metric(metric.name, metric.help, metric.unit, data)
+
+
+def _number(attributes: Sequence[tuple[str, str]], start: int, at: int, value: float) -> NumberDataPoint:
+    from opentelemetry.sdk.metrics.export import NumberDataPoint  # noqa: PLC0415
+
+    return NumberDataPoint(dict(attributes), start, at, float(value))
+
+
+def _histogram(point: Bars, at: int) -> HistogramDataPoint:
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415
+
+    return HistogramDataPoint(
+        attributes=dict(point.attributes),
+        start_time_unix_nano=point.start,
+        time_unix_nano=at,
+        count=point.count,
+        sum=point.total,  # type: ignore[arg-type]  # None is not sent: a page may have no sum
+        bucket_counts=point.counts,
+        explicit_bounds=point.bounds,
+        min=None,  # type: ignore[arg-type]  # nor are these, which no page tells
+        max=None,  # type: ignore[arg-type]
+        exemplars=[_exemplar(seen) for seen in point.exemplars],
+    )
+
+
+def _exemplar(seen: Exemplar) -> WireExemplar:
+    """An observation and its trace. Which span it was is not kept: zeros stand for none, as encoders ask for one."""
+    from opentelemetry.sdk.metrics import Exemplar as WireExemplar  # noqa: PLC0415
+
+    return WireExemplar({}, float(seen.value), int(seen.t * NS), 0, int(seen.trace_id, _HEX))
