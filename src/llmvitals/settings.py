@@ -138,6 +138,7 @@ class Target(Struct, frozen=True):
     probe_seconds: AtLeast0 = 0.0  # a small request of our own this often; 0 sends none
     probe_model: str = ""  # whom it asks; '' asks the only model that the page names
     probe_url: str = ""  # where the API begins, when that is not where the page is
+    probe_headers_file: str = ""  # a YAML file of headers for probes, as `Authorization: Bearer KEY`
     spans: dict[str, str] = {}  # resource attributes of the traces that are this target's
 
     def __post_init__(self) -> None:
@@ -193,7 +194,9 @@ class Spans(Struct, frozen=True):
     route: tuple[str, ...] = ("llm.route", "http.route")
     join_seconds: Seconds = 10.0  # an engine's span waits so long for that of its caller
     max_body_bytes: AtLeast1 = 4 * 1024 * 1024  # of one export, unpacked; OTLP senders cut at 4 MiB
-    max_pending_bytes: AtLeast1 = 32 * 1024 * 1024  # taken in and not worked through; beyond it senders are told to wait
+    max_pending_bytes: AtLeast1 = (
+        32 * 1024 * 1024
+    )  # taken in and not worked through; beyond it senders are told to wait
     max_open: AtLeast1 = 20_000  # spans that wait for their caller's
 
 
@@ -458,4 +461,10 @@ def load(path: Path | str | None) -> Settings:
         if name := getattr(part, key):
             there = msgspec.structs.replace(part, **{key: str(Path(path).parent / name)})
             settings = msgspec.structs.replace(settings, **{section: there})
-    return settings
+    targets = tuple(
+        msgspec.structs.replace(one, probe_headers_file=str(Path(path).parent / one.probe_headers_file))
+        if one.probe_headers_file
+        else one
+        for one in settings.targets
+    )
+    return msgspec.structs.replace(settings, targets=targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -36,20 +36,31 @@ class Asked:
 
 
 def ask(
-    base: str, dialect: Dialect, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
+    base: str,
+    dialect: Dialect,
+    model: str,
+    *,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Asked:
-    """Send one probe to the API at ``base`` and read its answer. Never raises for what a server does."""
+    """Send one probe to the API at ``base`` and read its answer. Never raises for what a server does.
+
+    ``headers``: sent beside our own, and in place of credentials of the URL.
+    """
     with watchdog(timeout_s) as dog:  # drips that no read notices end there
-        asked = _asked(base, dialect, model, timeout_s, clock)
+        asked = _asked(base, dialect, model, timeout_s, headers or {}, clock)
     return Asked(_TIMEOUT) if dog.fired else asked
 
 
-def _asked(base: str, dialect: Dialect, model: str, timeout_s: float, clock: Callable[[], float]) -> Asked:
+def _asked(
+    base: str, dialect: Dialect, model: str, timeout_s: float, headers: Mapping[str, str], clock: Callable[[], float]
+) -> Asked:
     began = clock()
     body = msgspec.json.encode(dialect.body(model, TOKENS))
     try:
         with watched_pools(retries=False) as pool:
-            response = _open(pool, base + dialect.path, body, timeout_s)
+            response = _open(pool, base + dialect.path, body, timeout_s, headers)
             try:
                 if response.status != 200:
                     return Asked(str(response.status))
@@ -67,12 +78,16 @@ def _asked(base: str, dialect: Dialect, model: str, timeout_s: float, clock: Cal
         return Asked(_UNREACHABLE)
 
 
-def _open(pool: urllib3.PoolManager, url: str, body: bytes, timeout_s: float) -> urllib3.BaseHTTPResponse:
+def _open(
+    pool: urllib3.PoolManager, url: str, body: bytes, timeout_s: float, given: Mapping[str, str]
+) -> urllib3.BaseHTTPResponse:
     parts = urlsplit(url)
-    headers = {"Content-Type": "application/json", "User-Agent": "llmvitals"}
+    headers = urllib3.HTTPHeaderDict({"Content-Type": "application/json", "User-Agent": "llmvitals"})
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers.update(urllib3.make_headers(basic_auth=pair))
+    for name, value in given.items():  # whatever its case, each header once
+        headers[name] = value
     bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     return pool.request(
         "POST",

@@ -1,37 +1,51 @@
 """One target's probes: when one is due, whom it asks, and what became of it. Whoever ticks never waits.
 
 A probe runs in a thread of its own, one at a time. One that outlives its deadline counts as a timeout at once, its late answer is
-dropped, and no other begins before its thread has ended: a server that hangs is never asked in a pile.
+dropped, and no other begins before its thread has ended: a server that hangs is never asked in a pile. Each interval is drawn a
+little longer or shorter, and the first probe goes out some time within the first: targets are not all asked at once.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
+from llmvitals.errors import SettingsError
 from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import page_url
 from llmvitals.telemetry.probe.ask import Asked, ask
 from llmvitals.telemetry.probe.dialects import CHAT, DIALECTS, Dialect
 from llmvitals.telemetry.probe.tally import Tally
+from llmvitals.telemetry.probe.trace import DIALECT, Trace
 from llmvitals.telemetry.registry import ADAPTERS
+from llmvitals.telemetry.spans.model import Request, Vantage
 
 TIMEOUT_SECONDS = 60.0
 """A probe without an end after so long has failed, whatever comes later."""
 
+JITTER = 0.1
+"""How far an interval may be from the one that was asked for, as a share of it."""
+
+KEPT = 64
+"""The most probes that are kept for :meth:`Prober.taken`; the oldest go first."""
+
 _GRACE_SECONDS = 1.0
-_NO_MODEL = "no-model"
+_NO_MODEL, _NO_HEADERS = "no-model", "no-headers"
 _PATHS = tuple({adapter.path for adapter in ADAPTERS})
 
 
 class Ask(Protocol):
     """What sends a probe: :func:`llmvitals.telemetry.probe.ask.ask`, or a stand-in."""
 
-    def __call__(self, base: str, dialect: Dialect, model: str, *, timeout_s: float) -> Asked:
+    def __call__(
+        self, base: str, dialect: Dialect, model: str, *, timeout_s: float, headers: Mapping[str, str]
+    ) -> Asked:
         """The probe's end; it never raises for what a server does."""
 
 
@@ -48,17 +62,22 @@ def in_a_thread(run: Callable[[], None]) -> Callable[[], bool]:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One probe under way. ``until``: when it has failed, on the prober's clock."""
+    """One probe under way. ``until``: when it has failed, on the prober's clock; ``start``: unix seconds."""
 
     model: str
     until: float
+    start: float
+    trace: Trace
     asked: Asked | None = None
     counted: bool = False
     alive: Callable[[], bool] = lambda: False
 
 
 class Prober:
-    """The probes of one target. ``url``: its page, or with ``api`` where its API is; ``model`` '' asks the page."""
+    """The probes of one target. ``url``: its page, or with ``api`` where its API is; ``model`` '' asks the page.
+
+    ``headers`` gives what is sent along, read anew for each probe, since keys are exchanged; ``draw`` numbers from 0 to 1.
+    """
 
     def __init__(
         self,
@@ -68,20 +87,29 @@ class Prober:
         kind: str = "auto",
         api: str = "",
         model: str = "",
+        headers: Callable[[], Mapping[str, str]] = dict,
         ask: Ask = ask,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         start: Start = in_a_thread,
+        draw: Callable[[], float] = random.random,
+        trace: Callable[[], Trace] = Trace.fresh,
     ) -> None:
         self._base = base_of(api or url, kind)
         self._kind = "" if kind == "auto" else kind
         self._seconds = seconds
         self._model = model
+        self._headers = headers
         self._ask = ask
         self._clock = clock
+        self._wall = wall
         self._start = start
-        self._due = clock()
+        self._draw = draw
+        self._trace = trace
+        self._due = clock() + seconds * draw()
         self._attempt: _Attempt | None = None
         self._tallies: dict[str, Tally] = {}
+        self._ended: deque[Request] = deque(maxlen=KEPT)
         self.last: Asked | None = None
 
     def tick(self, newest: Snapshot) -> None:
@@ -95,14 +123,15 @@ class Prober:
         kind = next(told, self._kind if self._model else "")
         if not kind and not self._model:
             return  # its page has not been read: whom to ask is not known
-        self._due = now + self._seconds
+        self._due = now + self._seconds * (1 + JITTER * (2 * self._draw() - 1))
         dialect = DIALECTS.get(kind, CHAT)
         label = models[0] if len(models) == 1 else self._model
         wanted = self._model or label
         if not wanted and (models or kind in DIALECTS):
             self._count(label, Asked(_NO_MODEL))
             return
-        self._begin(_Attempt(label, now + TIMEOUT_SECONDS + _GRACE_SECONDS), dialect, wanted)
+        until = now + TIMEOUT_SECONDS + _GRACE_SECONDS
+        self._begin(_Attempt(label, until, self._wall(), self._trace()), dialect, wanted)
 
     def joined(self, snapshot: Snapshot, labels: Mapping[str, str]) -> Snapshot:
         """The snapshot with the probes' samples; ``labels``: the target's own, ``instance`` among them."""
@@ -113,9 +142,21 @@ class Prober:
             samples.update(tally.samples({**labels, **({"model": model} if model else {})}))
         return Snapshot(snapshot.t, samples, snapshot.detail)
 
+    def taken(self) -> tuple[Request, ...]:
+        """The probes that ended well since this was asked last, as the callers of the spans that engines send of them."""
+        ended = tuple(self._ended)
+        self._ended.clear()
+        return ended
+
     def _begin(self, attempt: _Attempt, dialect: Dialect, model: str) -> None:
         def run() -> None:
-            attempt.asked = self._ask(self._base, dialect, model, timeout_s=TIMEOUT_SECONDS)
+            try:
+                given = self._headers()
+            except SettingsError:  # said when the settings were read; since then the file went or broke
+                attempt.asked = Asked(_NO_HEADERS)
+                return
+            headers = {**given, **attempt.trace.headers}
+            attempt.asked = self._ask(self._base, dialect, model, timeout_s=TIMEOUT_SECONDS, headers=headers)
 
         self._attempt = attempt
         attempt.alive = self._start(run)
@@ -127,7 +168,10 @@ class Prober:
         alive = attempt.alive()
         if not alive or self._clock() >= attempt.until:
             if not attempt.counted:
-                self._count(attempt.model, Asked("timeout") if alive else attempt.asked or Asked("error"))
+                asked = Asked("timeout") if alive else attempt.asked or Asked("error")
+                self._count(attempt.model, asked)
+                if asked.e2e is not None:
+                    self._ended.append(_request(attempt, asked, asked.e2e))
             attempt.counted = True
         if not alive:
             self._attempt = None
@@ -135,6 +179,21 @@ class Prober:
     def _count(self, model: str, asked: Asked) -> None:
         self.last = asked
         self._tallies.setdefault(model, Tally()).add(asked)
+
+
+def _request(attempt: _Attempt, asked: Asked, e2e: float) -> Request:
+    return Request(
+        dialect=DIALECT,
+        vantage=Vantage.CLIENT,
+        trace_id=attempt.trace.trace_id,
+        span_id=attempt.trace.span_id,
+        parent_id="",
+        start=attempt.start,
+        end=attempt.start + e2e,
+        ttft=asked.ttft,
+        e2e=e2e,
+        model=attempt.model,
+    )
 
 
 def base_of(url: str, kind: str = "auto") -> str:
