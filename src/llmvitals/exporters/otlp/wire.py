@@ -12,7 +12,7 @@ from llmvitals.series import Exemplar
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import Exemplar as WireExemplar
-    from opentelemetry.sdk.metrics.export import HistogramDataPoint, MetricsData, NumberDataPoint
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint, MetricsData
     from opentelemetry.sdk.metrics.export import Metric as WireMetric
 
 _HEX = 16
@@ -31,24 +31,19 @@ def data_of(metrics: Sequence[Metric], resource: Mapping[str, str]) -> MetricsDa
 def _metric(metric: Metric) -> WireMetric:
     from opentelemetry.sdk.metrics import export  # noqa: PLC0415
 
-    data: export.Gauge | export.Sum | export.Histogram
+    at, cumulative = metric.at, export.AggregationTemporality.CUMULATIVE
+    data: export.DataT
     if metric.kind is Kind.HISTOGRAM:
-        bars = [_histogram(p, metric.at) for p in metric.points if isinstance(p, Bars)]
-        data = export.Histogram(bars, export.AggregationTemporality.CUMULATIVE)
+        data = export.Histogram([_histogram(p, at) for p in metric.points if isinstance(p, Bars)], cumulative)
     else:
-        numbers = [_number(p.attributes, p.start, metric.at, p.value) for p in metric.points if not isinstance(p, Bars)]
-        data = (
-            export.Sum(numbers, export.AggregationTemporality.CUMULATIVE, is_monotonic=True)
-            if metric.kind is Kind.COUNTER
-            else export.Gauge(numbers)
-        )
+        numbers = [
+            export.NumberDataPoint(dict(p.attributes), p.start, at, float(p.value))
+            for p in metric.points
+            if not isinstance(p, Bars)
+        ]
+        counts = metric.kind is Kind.COUNTER
+        data = export.Sum(numbers, cumulative, is_monotonic=True) if counts else export.Gauge(numbers)
     return export.Metric(metric.name, metric.help, metric.unit, data)
-
-
-def _number(attributes: Sequence[tuple[str, str]], start: int, at: int, value: float) -> NumberDataPoint:
-    from opentelemetry.sdk.metrics.export import NumberDataPoint  # noqa: PLC0415
-
-    return NumberDataPoint(dict(attributes), start, at, float(value))
 
 
 def _histogram(point: Bars, at: int) -> HistogramDataPoint:
