@@ -7,20 +7,24 @@ recording is replayed through the very code that serves.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.health import families as health
 from llmvitals.exporters.judge import Scoped, families, judge
+from llmvitals.exporters.logs import log
 from llmvitals.exporters.neighbours import GpuPages
 from llmvitals.exporters.page import Block, canonical, text
 from llmvitals.exporters.pods import Pods
 from llmvitals.exporters.readers import Troubles
+from llmvitals.exporters.spans.places import place_of
 from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
@@ -35,6 +39,7 @@ from llmvitals.telemetry.flight import land
 from llmvitals.telemetry.gateways.join import of_calls
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
+from llmvitals.telemetry.spans.model import Place, Shown
 
 MARGIN_INTERVALS = 2
 """Intervals that the history reaches back beyond the window."""
@@ -65,12 +70,23 @@ class Cycle:
     page: bytes
 
 
+class Traces(Protocol):
+    """What takes in spans, see :class:`llmvitals.exporters.spans.receiver.Receiver`."""
+
+    def shown(self, places: Sequence[Place]) -> Mapping[str, Shown]:
+        """What belongs on each target's page now, by instance. Called once per cycle."""
+
+
+NOTHING = Shown()
+"""What spans tell of a target that sends none."""
+
+
 class Engine:
     """The cycle's state. One thread drives it; everybody else reads the :class:`Cycle` values that it returns.
 
     ``fetch`` replaces the transport, ``clock`` (unix seconds) the time; ``machine`` reads the machine under the targets, and its
-    pods that ask for it become targets. ``previous`` hands over what is known of unchanged targets on a
-    reload. Raises :class:`SettingsError` when two targets have one name.
+    pods that ask for it become targets; ``traces`` tells what spans say of each target. ``previous`` hands over what is known of
+    unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name.
     """
 
     def __init__(
@@ -81,8 +97,10 @@ class Engine:
         clock: Callable[[], float] = time.time,
         previous: Engine | None = None,
         machine: Machine | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.settings = settings
+        self._traces = traces
         self._fetch: Fetch = fetch or Fetcher(limits_of(settings)).fetch
         self._clock = clock
         self._seen = NOBODY
@@ -146,7 +164,28 @@ class Engine:
             for watch in watches
             for one in watch.record(pages[watch.name], self._around(watch, watches, cards, seen))
         ]
+        if self._traces is not None:
+            collected += self._told(self._traces, watches, seen)
         return [*collected, *(Collected(seen.name, one.name, one.ok, one.seconds) for one in seen.outcomes)]
+
+    def _told(self, traces: Traces, watches: Sequence[Watch], seen: Seen) -> Iterator[Collected]:
+        """Add what spans tell to the newest snapshots. A failure there costs that alone."""
+        start = time.perf_counter()
+        told: set[str] = set()
+        try:
+            shown = traces.shown(
+                [place_of(w.name, w.target, w.readable, gateway=w.gateway, seen=seen) for w in watches]
+            )
+            for watch in watches:
+                watch.tell(shown.get(watch.name, NOTHING))
+            told = {name for name, one in shown.items() if one.samples}
+        except Exception as error:  # the page stands without
+            log("spans-failed", level=logging.ERROR, error=repr(error))
+            took = time.perf_counter() - start
+            yield from (Collected(watch.name, "spans", False, took) for watch in watches)
+            return
+        took = time.perf_counter() - start
+        yield from (Collected(watch.name, "spans", True, took) for watch in watches if watch.name in told)
 
     def _around(self, watch: Watch, watches: Sequence[Watch], cards: Mapping[str, Cards], seen: Seen) -> Around:
         """What there is around one target: its GPU page, else the node's if it is here, and the engines it shares GPUs with."""

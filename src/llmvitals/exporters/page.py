@@ -1,8 +1,9 @@
 """Values to exposition text: canonical families, derived gauges, the verdict series.
 
 The format is Prometheus text 0.0.4, and OpenMetrics 1.0 from the same blocks (only the names in the counters' headers
-differ). Written here and not through prometheus_client's registry because a series' text never changes between cycles:
-it is made once and only values are printed afterwards, which keeps a page of 200 targets within one cycle.
+differ, and the exemplars, which the older format does not know). Written here and not through prometheus_client's registry
+because a series' text never changes between cycles: it is made once and only values are printed afterwards, which keeps a
+page of 200 targets within one cycle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
-from llmvitals.schema import FAMILIES, Kind, family_of
+from llmvitals.schema import FAMILIES, Family, Kind, family_of
 from llmvitals.series import Labels, Series, Snapshot, series
 
 _SUFFIX_ORDER = ("_bucket", "_sum", "_count")
@@ -24,12 +25,16 @@ _REMEMBERED = 1 << 17  # series whose text is kept; beyond it a page costs more 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One family of a page: ``name`` as a scraper sees it (a counter's ends in ``_total``), and its sample lines."""
+    """One family of a page: ``name`` as a scraper sees it (a counter's ends in ``_total``), and its sample lines.
+
+    ``traced``: the lines with their exemplars, which only OpenMetrics can say; '' where there are none.
+    """
 
     name: str
     kind: str
     help: str
     lines: str
+    traced: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +96,11 @@ def row_of(key: Series) -> Row | None:
 def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[Block, ...]:
     """The canonical families of one snapshot per target, in the order of the schema; cumulative stays cumulative.
 
-    ``stamped`` adds each snapshot's moment, for several snapshots of one target in one text. Samples whose name is not
-    in the schema are left out: the page holds only what is documented.
+    ``stamped`` adds each snapshot's moment, for several snapshots of one target in one text, and leaves exemplars out. Samples
+    whose name is not in the schema are left out: the page holds only what is documented.
     """
     rows: dict[str, list[tuple[tuple[Labels, int, float], float, str]]] = {}
+    traced: dict[str, dict[str, str]] = {}
     for snapshot in snapshots:
         # Half a millisecond more: the parser cuts a float down to milliseconds, and must not fall short of this one.
         stamp = f" {snapshot.t:.3f}5\n" if stamped else "\n"
@@ -103,11 +109,27 @@ def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[
             if row is not None:
                 line = f"{row.prefix}{number(value)}{stamp}"
                 rows.setdefault(row.family, []).append((row.place, snapshot.t, line))
-    return tuple(
-        Block(f.name, f.kind.value, f.help, "".join(line for _, _, line in sorted(rows[f.name], key=itemgetter(0, 1))))
-        for f in FAMILIES
-        if f.name in rows
-    )
+        if snapshot.exemplars and not stamped:
+            _trace(snapshot, traced)
+    return tuple(_block(f, rows[f.name], traced.get(f.name)) for f in FAMILIES if f.name in rows)
+
+
+def _block(
+    family: Family, rows: list[tuple[tuple[Labels, int, float], float, str]], traced: Mapping[str, str] | None
+) -> Block:
+    lines = [line for _, _, line in sorted(rows, key=itemgetter(0, 1))]
+    told = "".join(traced.get(line, line) for line in lines) if traced else ""
+    return Block(family.name, family.kind.value, family.help, "".join(lines), told)
+
+
+def _trace(snapshot: Snapshot, traced: dict[str, dict[str, str]]) -> None:
+    """Into ``traced``, by family: each line that has an exemplar, and the line with it (OpenMetrics 1.0, "Exemplars")."""
+    for key, exemplar in snapshot.exemplars.items():
+        row, value = row_of(key), snapshot.samples.get(key)
+        if row is not None and value is not None:
+            line = f"{row.prefix}{number(value)}"
+            about = f'{{trace_id="{exemplar.trace_id}"}} {number(exemplar.value)} {exemplar.t:.3f}'
+            traced.setdefault(row.family, {})[f"{line}\n"] = f"{line} # {about}\n"
 
 
 def gauges(groups: Iterable[Group]) -> Iterator[Block]:
@@ -130,7 +152,9 @@ def openmetrics(blocks: Iterable[Block]) -> bytes:
     parts = []
     for block in blocks:
         name = block.name.removesuffix("_total") if block.kind == Kind.COUNTER.value else block.name
-        parts.append(f"# HELP {name} {block.help.translate(_ESCAPES)}\n# TYPE {name} {block.kind}\n{block.lines}")
+        parts.append(
+            f"# HELP {name} {block.help.translate(_ESCAPES)}\n# TYPE {name} {block.kind}\n{block.traced or block.lines}"
+        )
     return "".join(parts).encode()
 
 

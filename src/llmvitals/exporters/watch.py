@@ -6,9 +6,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from llmvitals.exporters.logs import log
+from llmvitals.exporters.spans.exemplars import Newest
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.beside import beside
@@ -17,9 +19,11 @@ from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.sources.views import is_gateway
 from llmvitals.telemetry.flight import Flight
+from llmvitals.telemetry.headers import read_headers
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
+from llmvitals.telemetry.spans.model import Shown
 
 UP = "llm_target_up"
 
@@ -67,12 +71,16 @@ def limits_of(settings: Settings) -> Limits:
 def _prober(target: Target) -> Prober | None:
     if target.probe_seconds <= 0:
         return None
+    file = target.probe_headers_file
+    if file:
+        read_headers(file)  # what is amiss with it is told now, not by each probe
     return Prober(
         target.url,
         seconds=target.probe_seconds,
         kind=target.kind,
         api=target.probe_url,
         model=target.probe_model,
+        headers=partial(read_headers, file) if file else dict,
     )
 
 
@@ -91,12 +99,17 @@ class Watch:
     history: deque[Snapshot] = field(default_factory=_history)
     up: bool | None = None
     gateway: bool = False  # whether its newest readable page is a gateway's
+    readable: Snapshot | None = None  # its newest page that could be read
     gpus: frozenset[str] = frozenset()  # labels `gpu` of those that it got last
+    traces: Newest = field(default_factory=Newest)
     prober: Prober | None = None
 
     @classmethod
     def over(cls, target: Target, settings: Settings) -> Watch:
-        """A fresh watch over one target, with the limits of the settings."""
+        """A fresh watch over one target, with the limits of the settings.
+
+        Raises :class:`SettingsError` when the headers of its probes cannot be read.
+        """
         name = name_of(target)
         limits = limits_of(settings)
         return cls(
@@ -123,6 +136,7 @@ class Watch:
         up = self._noted(snapshot)
         if up:  # one that does not answer is what it was
             self.gateway = is_gateway(self.target.kind, (snapshot,))
+            self.readable = snapshot
         yield Collected(self.name, "engine", up, (page.took or 0.0) + time.perf_counter() - start)
         start = time.perf_counter()
         snapshot, joined = self._joined(snapshot, around)
@@ -136,6 +150,15 @@ class Watch:
         while self.history and self.history[-1].t > snapshot.t:
             self.history.pop()  # the clock was set back: what came before this page does not lie behind it
         self.history.append(snapshot)
+
+    def tell(self, shown: Shown) -> None:
+        """Add to the newest snapshot what spans tell of this target."""
+        if self.history and (shown.samples or self.traces.known):
+            newest = self.history[-1]
+            samples = {**newest.samples, **shown.samples}
+            self.history[-1] = replace(
+                newest, samples=samples, exemplars={**self.traces.of(samples, shown.exemplars), **shown.exemplars}
+            )
 
     def forget(self, before: float) -> None:
         """Drop what is older than ``before`` (unix seconds); the newest snapshot always stays."""
