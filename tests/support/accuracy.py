@@ -9,7 +9,7 @@ from pathlib import Path
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived import queue, user, work
+from llmvitals.signals.derived import common, queue, user, work
 from llmvitals.signals.measure import Hist
 from support.recordings import Request, clients, only_scope, quantile
 
@@ -58,7 +58,7 @@ def accuracy(folder: Path) -> Accuracy | None:
     if not c.good.snapshots:
         return None
     span = (c.good.start - began, c.good.end - began)
-    stalled = user.longest_answer(c) >= user.STALL_SHARE * c.settings.slo.ttft_seconds or _started_late(c)
+    stalled = common.longest_answer(c) >= common.STALL_SHARE * c.settings.slo.ttft_seconds or _started_late(c)
     low, high = user.goodput_low_ratio(c), user.goodput_high_ratio(c)
     truth = _goodput(log, span, c.settings)
     known = low.value is not None and high.value is not None and truth is not None
@@ -76,7 +76,7 @@ def accuracy(folder: Path) -> Accuracy | None:
 def _started_late(c: Context) -> bool:
     """Whether requests spent longer in front of the engine than half the TTFT threshold, on average."""
     residual = work.frontend_residual_seconds(c).value
-    return residual is not None and residual >= user.STALL_SHARE * c.settings.slo.ttft_seconds
+    return residual is not None and residual >= common.STALL_SHARE * c.settings.slo.ttft_seconds
 
 
 def _quantiles(c: Context, log: list[Request], span: tuple[float, float]) -> list[Quantile]:

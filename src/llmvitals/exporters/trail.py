@@ -15,6 +15,7 @@ from typing import Any
 from llmvitals.exporters.cycle import Cycle
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS
+from llmvitals.signals.promised import of_model
 from llmvitals.triage import history
 
 POINTS = 180
@@ -48,7 +49,7 @@ class Trail:
             points = tuple(self._points.get(scope, ()))
         named = history.wanted(s for s in signals if s in _COLUMN)
         rows = [(t, {s: _known(values[_COLUMN[s]]) for s in named}) for t, values in points]
-        return history.encode(history.traced(rows, named, settings))
+        return history.encode(history.traced(rows, named, of_model(settings, scope[1])))
 
 
 _COLUMN: dict[str, int] = {signal.id: i for i, signal in enumerate(SIGNALS)}

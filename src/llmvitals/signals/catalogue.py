@@ -28,7 +28,21 @@ from llmvitals.signals.algebra import (
     ratio,
 )
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived import alive, gateway, gpu, gpu_links, gpu_memory, host, kv, queue, tenants, user, work
+from llmvitals.signals.derived import (
+    alive,
+    gateway,
+    gpu,
+    gpu_links,
+    gpu_memory,
+    host,
+    kv,
+    probe,
+    queue,
+    requests,
+    tenants,
+    user,
+    work,
+)
 from llmvitals.signals.evaluate import evaluate
 from llmvitals.signals.reading import Reading, Standing
 
@@ -62,6 +76,10 @@ U, Q, E, M = Layer.USER, Layer.QUEUE, Layer.ENGINE, Layer.META
 TTFT, ITL, TPOT = "llm_request_ttft_seconds", "llm_request_inter_token_seconds", "llm_request_tpot_seconds"
 E2E, QUEUE = "llm_request_e2e_seconds", "llm_request_queue_seconds"
 PREFILL, DECODE, INFERENCE = (f"llm_request_{x}_seconds" for x in ("prefill", "decode", "inference"))
+PROBE_TTFT = "llm_probe_ttft_seconds"
+SPAN_QUEUE, SPAN_PREFILL, SPAN_DECODE, SPAN_FRONT = (
+    f"llm_span_{x}_seconds" for x in ("queue", "prefill", "decode", "frontend")
+)
 SEEN, LOW, UP = Standing.ESTIMATE, Standing.LOWER, Standing.UPPER
 
 
@@ -104,6 +122,55 @@ SIGNALS: tuple[Signal, ...] = (
     _d("client_error_ratio", "HTTP answers that were 4xx", "ratio", U, user.client_error_ratio),
     _d("server_errors", "5xx answers", "", U, user.server_errors),
     _x("completion_rate", "Finished requests per second", "requests/second", U, Rate("llm_requests_finished_total")),
+    # -- requests told one by one (traces), and probes from outside -----------------------------------------------
+    _d("slo_goodput_ratio", "Goodput, request by request", "ratio", U, requests.slo_goodput_ratio),
+    _d("slo_worst_goodput_ratio", "Goodput of the worst class", "ratio", U, requests.slo_worst_goodput_ratio),
+    _d("slo_burn_peak", "Fastest burn of a class' error budget", "", U, requests.slo_burn_peak),
+    _d(
+        "slo_ttft_attainment_ratio",
+        "First tokens inside their class' promise",
+        "ratio",
+        U,
+        requests.slo_ttft_attainment_ratio,
+    ),
+    _d(
+        "slo_tpot_attainment_ratio",
+        "Requests with tokens inside their class' pace",
+        "ratio",
+        U,
+        requests.slo_tpot_attainment_ratio,
+    ),
+    _d("slo_harm_p", "Chance that every class keeps its promise", "probability", U, requests.slo_harm_p),
+    _x("span_queue_mean_seconds", "Queue of a request, mean", "seconds", Q, mean(SPAN_QUEUE)),
+    _x("span_prefill_mean_seconds", "Prefill of a request, mean", "seconds", E, mean(SPAN_PREFILL)),
+    _x("span_decode_mean_seconds", "Decode of a request, mean", "seconds", E, mean(SPAN_DECODE)),
+    _x("span_frontend_mean_seconds", "Around the engine, mean", "seconds", U, mean(SPAN_FRONT)),
+    _x("span_frontend_p95_seconds", "Around the engine, p95", "seconds", U, Quantile(0.95, SPAN_FRONT), SEEN),
+    _d(
+        "span_frontend_share_ratio",
+        "Share of the way to a first token that is around the engine",
+        "ratio",
+        U,
+        requests.span_frontend_share_ratio,
+    ),
+    _x(
+        "span_queue_share_ratio",
+        "Share of queue time in a request's time in the engine",
+        "ratio",
+        Q,
+        ratio(
+            Increase(f"{SPAN_QUEUE}_sum"),
+            Binary(
+                Op.ADD,
+                Increase(f"{SPAN_QUEUE}_sum"),
+                Binary(Op.ADD, Increase(f"{SPAN_PREFILL}_sum"), Increase(f"{SPAN_DECODE}_sum")),
+            ),
+        ),
+    ),
+    _x("probe_ttft_median_seconds", "First token of a probe, median", "seconds", U, Quantile(0.50, PROBE_TTFT), SEEN),
+    _d("probe_failure_ratio", "Share of probes that got no answer", "ratio", U, probe.probe_failure_ratio),
+    _d("probe_silent_failures", "Failed probes while no first token came", "", U, probe.probe_silent_failures),
+    _d("probe_gap_seconds", "Wait of a probe that the engine did not see", "seconds", U, probe.probe_gap_seconds, SEEN),
     # -- queue and admission --------------------------------------------------------------------------------------
     _x("queue_mean_seconds", "Queue time of finished requests, mean", "seconds", Q, mean(QUEUE)),
     _x("queue_p95_seconds", "Queue time of finished requests, p95", "seconds", Q, Quantile(0.95, QUEUE), SEEN),
@@ -496,7 +563,9 @@ SIGNALS: tuple[Signal, ...] = (
         tenants.others_queue_harm_p,
     ),
     _d("others_refused_ratio", "Other tenants' calls that were refused", "ratio", Q, tenants.others_refused_ratio),
+    _d("upstreams_down", "Upstreams that the gateway holds unfit", "", Q, gateway.upstreams_down),
     # -- the target itself ----------------------------------------------------------------------------------------
+    _d("span_coverage_ratio", "Requests that traces told of", "ratio", M, requests.span_coverage_ratio),
     _d("pages", "Readable pages in the window", "", M, alive.pages),
     _d("window_seconds", "Time covered by readable pages", "seconds", M, alive.window_seconds),
     _d("activity", "Tokens and requests seen", "", M, alive.activity),

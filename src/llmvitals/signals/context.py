@@ -19,6 +19,7 @@ from llmvitals.series import Snapshot, Track, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.joined import not_joined
 from llmvitals.signals.measure import Hist, Line, growth, hist, line, total, totals
+from llmvitals.signals.promised import promised
 from llmvitals.signals.service import answers, server_of, servers
 
 TTFT, RUNNING, FINISHED = "llm_request_ttft_seconds", "llm_requests_running", "llm_requests_finished_total"
@@ -39,7 +40,7 @@ class Context:
 
     def __init__(self, window: Window, settings: Settings) -> None:
         self.window = window
-        self.settings = settings
+        self.settings = promised(window, settings)
 
     # -- pages --------------------------------------------------------------------------------------------------
     @cached_property

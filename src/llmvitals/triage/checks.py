@@ -61,9 +61,14 @@ KV_CAPPED: tuple[Limit, ...] = (
 
 STALLING = Limit("stalled_front_ratio", ">=", 0.15)
 
-HURT: tuple[Limit, ...] = (ANY_HARM, STALLING, Limit("call_ttft_harm_p", "<", "thresholds.harm_p"))
-"""Any of these, and somebody is hurt: by what the engine measured, by a front end that stalls before it measures, or by
-what a gateway saw, whose queue lies before the engine's clock.
+HURT: tuple[Limit, ...] = (
+    ANY_HARM,
+    STALLING,
+    Limit("call_ttft_harm_p", "<", "thresholds.harm_p"),
+    Limit("slo_harm_p", "<", "thresholds.harm_p"),
+)
+"""Any of these, and somebody is hurt: by what the engine measured, by a front end that stalls before it measures, by what a
+gateway saw, whose queue lies before the engine's clock, or by what traces told of a class.
 """
 
 # Equal tenants of some twenty calls a minute, of lengths that vary 1.5 times their mean, differ by less than a factor of 2
@@ -176,11 +181,13 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Keep the logs and this recording, then restart the engine; alert on tokens, not on /health.", "restart"
         ),
-        cites=("stalled_seconds", "dead_tail_pages", "silent_failures"),
+        cites=("stalled_seconds", "dead_tail_pages", "silent_failures", "probe_silent_failures"),
         when=(
             (Limit("dead_tail_pages", ">=", 3),),
             (Limit("silent_failures", ">=", 10), Limit("error_ratio", ">=", 0.5)),
             (Limit("stalled_seconds", ">=", "thresholds.stalled_seconds"),),
+            # nobody asks, or no page could tell: probes get no answer, one of them by chance
+            (Limit("probe_silent_failures", ">=", 3), Limit("probe_failure_ratio", ">=", 0.8)),
         ),
         explains=(
             "telemetry-broken",
@@ -776,7 +783,13 @@ CHECKS: tuple[Check, ...] = (
         Remedy(
             "Give the API process CPU of its own, run more of them, flush tokens in small groups.", "--api-server-count"
         ),
-        cites=("frontend_residual_seconds", "page_answer_seconds", "stalled_front_ratio"),
+        cites=(
+            "frontend_residual_seconds",
+            "page_answer_seconds",
+            "stalled_front_ratio",
+            "span_frontend_mean_seconds",
+            "probe_gap_seconds",
+        ),
         when=(
             (
                 NOT_QUEUED,
@@ -808,8 +821,22 @@ CHECKS: tuple[Check, ...] = (
                 GPU_IDLE,
                 Limit("frontend_residual_seconds", ">=", "slo.ttft_seconds", 0.15),
             ),
+            # its clock starts late: callers wait around the engine for what the page does not hold. A gateway's own queue
+            # lies there, too, so the page must be slow as well
+            (
+                NOT_QUEUED,
+                Limit("span_frontend_mean_seconds", ">=", "slo.ttft_seconds", 0.15),
+                Limit("span_frontend_share_ratio", ">=", 0.4),
+                Limit("page_answer_seconds", ">=", "thresholds.page_answer_seconds"),
+                Limit("itl_p99_low_seconds", "<", "slo.tpot_seconds", 5),
+            ),
         ),
-        confirms=(GPU_IDLE, API_FULL),
+        confirms=(
+            GPU_IDLE,
+            API_FULL,
+            Limit("span_frontend_mean_seconds", ">=", "slo.ttft_seconds", 0.15, aside=True),
+            Limit("probe_gap_seconds", ">=", "slo.ttft_seconds", 0.15, aside=True),
+        ),
         explains=("prefill-decode-interference", "batch-too-large", "prefix-cache-miss", "prefix-caching-off"),
         confidence=0.96,
     ),
@@ -944,7 +971,7 @@ CHECKS: tuple[Check, ...] = (
             SMALL_BEHIND_LARGE,
             0.95,
             explains=("prefill-bound", "prefill-decode-interference", "unbounded-queue"),
-            note="The gateway shows late first tokens of small prompts.",
+            note="Late first tokens of small prompts are seen request by request.",
         ),
         unless=(
             Limit("small_ttft_harm_p", ">=", "thresholds.harm_p"),

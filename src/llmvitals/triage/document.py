@@ -18,6 +18,7 @@ _OPTIONAL: tuple[tuple[str, Any], ...] = (
     ("window", {}),
     ("scope", {}),
     ("binding", {}),
+    ("classes", ()),
 )
 
 

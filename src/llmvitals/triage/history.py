@@ -12,6 +12,7 @@ from llmvitals.errors import PageError
 from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import compute
+from llmvitals.signals.promised import promised
 
 MOST_POINTS = 30
 """Points of one line at most where each costs an evaluation of all signals."""
@@ -75,6 +76,7 @@ def replay(window: Window, seconds: float, signals: Iterable[str], settings: Set
     """Traces over a long window: every signal is computed again for windows of ``seconds`` that end at its pages."""
     ends = [snapshot.t for snapshot in window.snapshots if snapshot.t - seconds >= window.start]
     stride = -(-len(ends) // MOST_POINTS) or 1
+    settings = promised(window, settings)
     points = []
     for end in ends[::-1][::stride][::-1]:  # counted from the newest, which is always drawn
         readings = compute(window.slice(end - seconds, end), settings)

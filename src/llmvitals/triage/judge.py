@@ -99,10 +99,10 @@ def _firing(check: Check, best: tuple[Evidence, ...], readings: Readings, settin
     if lost:
         return CheckResult(check.cause, State.UNKNOWN, best + against, "; ".join(f"{e.title}: {e.gap}" for e in lost))
     proving = tuple(weigh(limit, readings, settings) for limit in (check.proof.limits if check.proof else ()))
-    confirming = tuple(weigh(limit, readings, settings) for limit in check.confirms)
-    return CheckResult(
-        check.cause, State.FIRING, best + tuple(e for e in proving if e not in best) + confirming, check.title
-    )
+    weighed = ((limit, weigh(limit, readings, settings)) for limit in check.confirms)
+    confirming = tuple(e for limit, e in weighed if e.holds or not limit.aside)
+    every = best + tuple(e for e in proving if e not in best) + confirming
+    return CheckResult(check.cause, State.FIRING, every, check.title, len(confirming))
 
 
 def _rules_out(e: Evidence) -> str:
@@ -143,7 +143,7 @@ def confidence(check: Check, result: CheckResult) -> float:
 
 def belief(check: Check, result: CheckResult) -> float:
     """The check's own confidence, moved by what confirms it: up where it holds, down where it does not or is unseen."""
-    rest = result.evidence[len(result.evidence) - len(check.confirms) :] if check.confirms else ()
+    rest = result.evidence[len(result.evidence) - result.confirming :]
     moved = sum(_CONFIRMED if e.holds else _UNSEEN * -1 if e.holds is None else -_CONTRADICTED for e in rest)
     base = check.proof.confidence if check.proof and proved(check, result) else check.confidence
     return round(min(0.98, max(0.05, base + moved)), 2)
@@ -174,6 +174,8 @@ WHOLE: Mapping[str, str] = {
     "llm_gpu_*": "the GPUs",
     "llm_host_*": "the host (processes, sockets, restarts)",
     "llm_gateway_*": "the gateway",
+    "llm_span_*": "requests one by one (traces)",
+    "llm_probe_*": "what a request from outside waits (probes)",
 }
 """What is not joined at all, by the series of its gap: one of its signals would pass for all that is missing."""
 

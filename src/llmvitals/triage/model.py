@@ -18,12 +18,15 @@ Number = Callable[[Readings, Settings], float | None]
 class Limit:
     """One condition: ``signal op bound``. A text bound names a setting (``slo.ttft_seconds``), optionally times a
     factor.
+
+    ``aside``: it confirms where it holds, and says nothing else: few have its telemetry, and that may only bound it.
     """
 
     signal: str
     op: str
     bound: Bound
     factor: float = 1.0
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of the walk as it came out."""
+    """One check of the walk as it came out. ``confirming``: how many of the last rows of evidence only confirm."""
 
     cause: str
     state: State
     evidence: tuple[Evidence, ...]
     reason: str
+    confirming: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,28 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassShare:
+    """What one class of requests got of what it was promised, as traces told.
+
+    ``requests``: those that ended in the window; ``goodput``: the share of them that met every threshold; the attainments: the
+    shares that met one, None where nobody timed it. ``objective``: the share that was promised; ``burn``: what missed over what
+    may. ``vantage``: who timed them (engine, gateway); ``standing``: how far the numbers may be trusted.
+    """
+
+    name: str
+    requests: float
+    goodput: float
+    ttft_attainment: float | None
+    tpot_attainment: float | None
+    objective: float
+    burn: float
+    vantage: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome."""
+    """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome. ``classes``: the worst first."""
 
     outcome: Outcome
     sentence: str
@@ -124,3 +145,4 @@ class Verdict:
     window: dict[str, Any] = field(default_factory=dict)
     scope: dict[str, Any] = field(default_factory=dict)
     binding: Binding = Binding()
+    classes: tuple[ClassShare, ...] = ()

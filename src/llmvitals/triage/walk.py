@@ -16,13 +16,15 @@ import msgspec
 
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
-from llmvitals.settings import Settings
+from llmvitals.settings import DEFAULT_CLASS, Settings
 from llmvitals.signals.catalogue import compute
+from llmvitals.signals.promised import promised
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
 from llmvitals.triage.binding import binding
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
+from llmvitals.triage.classes import classes
 from llmvitals.triage.failing import FEW, Failing, failing
 from llmvitals.triage.judge import blind_spots, explained, finding, judge, numbers, proved, proving, weigh
 from llmvitals.triage.model import STEPS, Check, Readings
@@ -53,6 +55,7 @@ def diagnose_with(
     window: Window, settings: Settings, *, scope: dict[str, Any] | None = None
 ) -> tuple[Verdict, dict[str, Reading]]:
     """The verdict and every signal behind it."""
+    settings = promised(window, settings)
     readings = compute(window, settings)
     whole = _walk(window, readings, settings, scope or {})
     settled = whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY}
@@ -64,7 +67,10 @@ def diagnose_with(
         if found.outcome is Outcome.CAUSE and found.leading is not None:
             note = f"Holds for the last {part.seconds:.0f} s; the whole window has several phases."
             leading = replace(found.leading, note=f"{note} {found.leading.note}".strip())
-            return replace(found, leading=leading, window=whole.window, sentence=f"{found.sentence} {note}"), readings
+            sentence = f"{found.sentence} {note}"
+            return replace(
+                found, leading=leading, window=whole.window, sentence=sentence, classes=whole.classes
+            ), readings
     return whole, readings
 
 
@@ -147,7 +153,8 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     sentence = doubt or _sentence(outcome, leading, contributing, readings, settings, failed)
     return Verdict(
         outcome,
-        f"{sentence}{_out_of_memory(readings, settings)}{_not_serving(window)}{unread(window, scope)}",
+        f"{sentence}{_worst_class(readings, settings)}{_upstreams(readings)}{_out_of_memory(readings, settings)}"
+        f"{_not_serving(window)}{unread(window, scope)}",
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
@@ -161,6 +168,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         },
         dict(scope),
         binding(readings, settings),
+        classes(window, settings),
     )
 
 
@@ -182,6 +190,23 @@ def _out_of_memory(readings: Readings, settings: Settings) -> str:
         return ""
     share = with_unit(host, "ratio")
     return f" The container was ended for want of memory, at {share} of its limit: the host's memory, not the card's."
+
+
+def _worst_class(readings: Readings, settings: Settings) -> str:
+    """Which class of requests breaks its promise for sure, where there is more than the one of all others."""
+    worst, chance = readings["slo_worst_goodput_ratio"], readings["slo_harm_p"].value
+    if worst.value is None or chance is None or chance >= settings.thresholds.harm_p:
+        return ""
+    name = worst.note.partition(",")[0]
+    if name == f"class {DEFAULT_CLASS}":
+        return ""
+    return f" Worst off is {name}: {with_unit(worst.value, 'ratio')} of its requests met their promise."
+
+
+def _upstreams(readings: Readings) -> str:
+    """Which upstreams the gateway sends nothing to: their load is the others'."""
+    told = readings["upstreams_down"].note
+    return f" The gateway sends nothing to {told}." if told else ""
 
 
 def _not_serving(window: Window) -> str:

@@ -7,6 +7,7 @@ from statistics import median_low
 from llmvitals.gaps import GapKind
 from llmvitals.series import Snapshot, Window
 from llmvitals.signals.context import Context
+from llmvitals.signals.derived import probe
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.derived.user import TTFT
 from llmvitals.signals.measure import growth, hist, line
@@ -172,11 +173,11 @@ def late_ttft_breaches(c: Context) -> Reading:
 
 def activity(c: Context) -> Reading:
     """First tokens, finished requests and generated tokens of the window plus requests inside at its end: 0 = no
-    traffic.
+    traffic. Probes stand in where the page can show none of it.
     """
     silent = any(c.gap(family).kind is GapKind.NO_TRAFFIC for family in (TTFT, INSIDE[0], FINISHED))
     if c.times is None and (c.lost(TTFT) or not silent):
-        return missing(c, TTFT)
+        return (probe.answered(c) if c.cannot(TTFT) else None) or missing(c, TTFT)
     inside = sum(x.last for x in (c.running, c.waiting) if x is not None)
     return number(c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside)
 

@@ -28,6 +28,15 @@ def no_traffic(what: str) -> Reading:
     return absent(GapKind.NO_TRAFFIC, f"no {what} in the window")
 
 
+STALL_SHARE = 0.5
+"""A page that took this share of the TTFT threshold to come: the API process was stalled, and so were its clients."""
+
+
+def longest_answer(c: Context) -> float:
+    """Longest time in which the API process answered with its page (seconds)."""
+    return max(c.answers, default=0.0)
+
+
 def spread(h: Hist | None, c: Context, family: str, high_q: float, low_q: float) -> Reading:
     """How many times the high quantile exceeds the low one, at least: lower edge over upper edge, never interpolated."""
     if h is None:

@@ -10,10 +10,12 @@ from collections.abc import Collection
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
+from llmvitals.signals.derived import requests
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
-from llmvitals.signals.derived.user import harm_p
+from llmvitals.signals.derived.user import harm_p, sharpened
 from llmvitals.signals.measure import Hist, Line, binomial_tail, growth_by, hist, line, mann_kendall_z
 from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.told import GATEWAY
 
 CALLS = "llm_gateway_requests_total"
 RETRIES = "llm_gateway_retries_total"
@@ -29,6 +31,7 @@ REPEATS = "llm_gateway_exact_repeats_total"
 HITS = "llm_gateway_cache_hits_total"
 SESSION = "llm_gateway_session_calls_peak"
 PROMPT = "llm_request_prompt_tokens"
+UP = "llm_gateway_upstream_up"
 
 SESSION_SECONDS = 60.0
 """The time over which a gateway counts a session's calls and repeats: the last minute."""
@@ -202,6 +205,18 @@ def breaker_open_ratio(c: Context) -> Reading:
     return number(sum(v > 0 for v in found.values) / len(found.values))
 
 
+def upstreams_down(c: Context) -> Reading:
+    """Upstreams that the gateway held unfit for calls on at least half of the pages: their share of the load goes to others."""
+    tracks = c.good.tracks(UP)
+    if not tracks:
+        return missing(c, UP)
+    by: dict[str, list[float]] = {}
+    for track in tracks:
+        by.setdefault(track.label("upstream"), []).extend(track.values)
+    down = sorted(name for name, values in by.items() if 2 * sum(v <= 0 for v in values) >= len(values))
+    return number(float(len(down)), note=f"{len(down)} of {len(by)} upstreams: {', '.join(down)}" if down else "")
+
+
 # -- what callers saw -------------------------------------------------------------------------------------------------
 def _harm(h: Hist, c: Context, what: str) -> Reading:
     """The chance of so many definite breaches of the TTFT threshold if the objective were just met."""
@@ -214,18 +229,19 @@ def _harm(h: Hist, c: Context, what: str) -> Reading:
 def call_ttft_harm_p(c: Context) -> Reading:
     """Chance of so many late first tokens, as the gateway saw them, if the objective were just met (binomial tail).
 
-    It sees what the engine does not: the wait in the gateway's own queue.
+    It sees what the engine does not: the wait in the gateway's own queue. Where its traces told of every call, each class'
+    exact count against its own promise.
     """
     h = c.hist(TTFT)
-    return missing(c, TTFT) if h is None else _harm(h, c, "first tokens at the gateway")
+    found = missing(c, TTFT) if h is None else _harm(h, c, "first tokens at the gateway")
+    return sharpened(c, found, "ttft", c.settings.slo.ttft_seconds, GATEWAY)
 
 
 def users_harm_p(c: Context) -> Reading:
     """The smallest chance that an objective is still met, by what the engine measured or by what the gateway saw."""
-    engine, front = harm_p(c), call_ttft_harm_p(c)
-    if engine.value is None or front.value is None:
-        return front if engine.value is None and front.value is not None else engine
-    return min(engine, front, key=lambda r: r.value or 0.0)
+    engine, exact = harm_p(c), requests.harm(c, GATEWAY, ("tpot", "e2e"))
+    known = [r for r in (engine, call_ttft_harm_p(c), exact) if r is not None and r.value is not None]
+    return min(known, key=lambda r: r.value or 0.0) if known else engine
 
 
 def _of_size(c: Context, size: str) -> Hist | None:
@@ -240,8 +256,20 @@ def _sizes_untold(c: Context) -> Reading | None:
     return absent(GapKind.UNSUPPORTED, "the gateway does not tell small prompts from large ones", TTFT)
 
 
+def _traced_sizes(c: Context) -> str:
+    """The vantage whose traces tell sizes of prompts, where the gateway's page does not; '' where none does."""
+    told = any(track.label("size") for track in c.good.tracks(f"{TTFT}_bucket"))
+    return "" if told else requests.sizes_vantage(c)
+
+
 def small_ttft_harm_p(c: Context) -> Reading:
-    """Chance of so many late first tokens of calls with small prompts if the objective were just met (binomial tail)."""
+    """Chance of so many late first tokens of calls with small prompts if the objective were just met (binomial tail).
+
+    By the gateway's page; where that tells no sizes by traces, each request held to its own class' promise.
+    """
+    vantage = _traced_sizes(c)
+    if vantage:
+        return requests.small_harm(c, vantage)
     untold = _sizes_untold(c)
     if untold is not None:
         return untold
@@ -250,7 +278,10 @@ def small_ttft_harm_p(c: Context) -> Reading:
 
 
 def large_call_ratio(c: Context) -> Reading:
-    """Share of the calls whose prompts are large (from 1,024 tokens on)."""
+    """Share of the calls whose prompts are large (from 1,024 tokens on), by the gateway's page, else by traces."""
+    vantage = _traced_sizes(c)
+    if vantage:
+        return requests.large_ratio(c, vantage)
     untold = _sizes_untold(c)
     if untold is not None:
         return untold

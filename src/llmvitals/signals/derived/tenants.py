@@ -19,6 +19,9 @@ from llmvitals.signals.reading import Reading
 TOKENS = "llm_gateway_tokens_total"
 WAIT = "llm_gateway_queue_seconds"
 
+REST = "other"
+"""Under this name gateways add up the tenants that they do not list: it is many, so no quota would fit it."""
+
 LEAST_CALLS = 10
 """Calls that the others must have made together: fewer say nothing of what they suffer."""
 
@@ -59,13 +62,15 @@ def largest(c: Context) -> Largest | Reading:
     weights = _weights(c, active)
     weighed = sum(weights.values())
     found = []
-    for tenant in sorted(active - {""}):  # calls without a name are no single tenant's: they are others to each
+    for tenant in sorted(active - {"", REST}):  # calls without a name of their own: they are others to each
         mine, weight = tokens.get(tenant, 0.0), weights[tenant]
         others, rest = total - mine, weighed - weight
         fair = weight * others / rest
         found.append(
             Largest(tenant, total, mine / total, weight / weighed, mine / max(fair, 1.0), max(0.0, mine - fair) / total)
         )
+    if not found:
+        return no_traffic("traffic of a tenant with a name of its own")
     top = max(found, key=lambda x: x.surplus)
     if sum(n for tenant, n in calls.items() if tenant != top.tenant) < LEAST_CALLS:
         return no_traffic(f"{LEAST_CALLS} calls of other tenants")

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.derived import probe, requests
+from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
 from llmvitals.signals.derived.queue import first_token_rate, released_rate
 from llmvitals.signals.measure import Hist, binomial_tail
 from llmvitals.signals.reading import Reading, Standing
+from llmvitals.signals.told import ENGINE
 
 TTFT = "llm_request_ttft_seconds"
 TPOT = "llm_request_tpot_seconds"
@@ -26,25 +28,17 @@ GENERATED = "llm_request_generation_tokens"
 BY_QUEUE = "from queue times, which are the part of it that the page shows"
 BY_WAITS = "from requests that wait and how fast they are served: the page times no first token"
 
-STALL_SHARE = 0.5
-"""A page that took this share of the TTFT threshold to come: the API process was stalled, and so were its clients."""
 
-
-def longest_answer(c: Context) -> float:
-    """Longest time in which the API process answered with its page (seconds)."""
-    return max(c.answers, default=0.0)
-
-
-def overdue_count(c: Context) -> float:
-    """Requests that have waited for their first token longer than the TTFT threshold and still have none (lower
-    bound).
+def overdue_count(c: Context, seconds: float | None = None) -> float:
+    """Requests that have waited for their first token longer than the TTFT threshold (or so many ``seconds``) and still have
+    none (lower bound).
 
     All that had arrived by the newest page older than the threshold, less all first tokens and all who left since.
     """
     clock, running, waiting, finished = c.clock, c.running, c.waiting, c.counter("llm_requests_finished_total")
     if clock is None or running is None or waiting is None or finished is None or not clock.times:
         return 0.0
-    limit = clock.times[-1] - c.settings.slo.ttft_seconds
+    limit = clock.times[-1] - (c.settings.slo.ttft_seconds if seconds is None else seconds)
     old = [i for i, t in enumerate(clock.times) if t <= limit]
     if not old:
         return 0.0
@@ -103,16 +97,45 @@ def tpot_breach_ratio(c: Context) -> Reading:
     return _ratio(tpot_breaches(c), c, TPOT)
 
 
+def sharpened(c: Context, found: Reading, objective: str, limit: float, vantage: str = ENGINE) -> Reading:
+    """The chance that an objective is still met, with exact counts by class where traces told of every request.
+
+    ``found``: by what a page's histogram shows against one threshold, ``limit``. A class that is stricter and hurt counts as
+    hurt. Where a class was promised less, one threshold for all is nobody's promise, and the exact counts alone hold; they
+    know nothing of requests that have not ended, so those that are overdue for every class are added.
+    """
+    exact = requests.harm(c, vantage, (objective,))
+    if exact is None or exact.value is None:
+        return found
+    loosest = requests.loosest(c, vantage, objective)
+    if found.value is not None and loosest <= limit:
+        return min(found, exact, key=lambda r: r.value or 0.0)
+    late = overdue_count(c, max(loosest, limit)) if objective == "ttft" and vantage == ENGINE else 0.0
+    if late <= 0:
+        return exact
+    return min(exact, number(requests.chance_with(c, vantage, objective, late)), key=lambda r: r.value or 0.0)
+
+
 def ttft_harm_p(c: Context) -> Reading:
     """Chance of so many definite TTFT breaches if the objective were just met (binomial tail). Small = users are hurt.
 
     Engines that time no first token: queue times stand in, which are part of it; without those the wait that lies ahead,
-    which speaks only when it is too long on most pages, or when hardly anybody waits.
+    which speaks only when it is too long on most pages, or when hardly anybody waits; then probes. Where traces told of every
+    request, each class' exact count against its own promise.
     """
+    return sharpened(c, _ttft_by_page(c), "ttft", c.settings.slo.ttft_seconds)
+
+
+def _ttft_by_page(c: Context) -> Reading:
     found = _harm(ttft_breaches(c), c, TTFT)
     if found.gap is not None and c.cannot(TTFT) and _queue_times(c) is None:
-        return _harm_by_waits(c)
+        return _or_probed(c, _harm_by_waits(c), "ttft")
     return replace(found, standing=Standing.UPPER, note=BY_QUEUE) if _queue_times(c) is not None else found
+
+
+def _or_probed(c: Context, found: Reading, objective: str) -> Reading:
+    """What probes say, where the page says nothing."""
+    return found if found.value is not None else probe.harm(c, objective) or found
 
 
 def _harm_by_waits(c: Context) -> Reading:
@@ -136,14 +159,19 @@ def tpot_harm_p(c: Context) -> Reading:
     hurt.
 
     Engines that have no per-request TPOT: the share of slow gaps stands in, and speaks only when most gaps are slow. Those
-    that show no gaps either: means over all tokens, which speak only when the mean itself breaks the promise.
+    that show no gaps either: means over all tokens, which speak only when the mean itself breaks the promise; then probes.
+    Where traces told of every request, each class' exact count against its own promise.
     """
+    return sharpened(c, _tpot_by_page(c), "tpot", c.settings.slo.tpot_seconds)
+
+
+def _tpot_by_page(c: Context) -> Reading:
     if c.hist(TPOT) is not None or c.lost(TPOT):
         return _harm(tpot_breaches(c), c, TPOT)
     h = c.hist(ITL)
     if h is None:
         lost = c.lost(ITL)
-        return missing(c, lost) if lost else _harm_by_means(c)
+        return missing(c, lost) if lost else _or_probed(c, _harm_by_means(c), "tpot")
     if h.total <= 0:
         return no_traffic("tokens")
     slow = (h.total - h.at_most(c.settings.slo.tpot_seconds)[1]) / h.total
@@ -167,8 +195,11 @@ def _harm_by_means(c: Context) -> Reading:
 
 
 def harm_p(c: Context) -> Reading:
-    """The smaller of the two chances that an objective is still met: the gate before any cause that needs hurt users."""
-    found = [r for r in (ttft_harm_p(c), tpot_harm_p(c)) if r.value is not None]
+    """The smallest chance that an objective is still met: the gate before any cause that needs hurt users. TTFT and TPOT, and
+    the whole answer where traces tell and a class was promised it.
+    """
+    whole = requests.harm(c, ENGINE, ("e2e",))
+    found = [r for r in (ttft_harm_p(c), tpot_harm_p(c), whole) if r is not None and r.value is not None]
     return min(found, key=lambda r: r.value or 0.0) if found else ttft_harm_p(c)
 
 

@@ -6,9 +6,8 @@ import math
 
 from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived.common import absent, missing, no_traffic, number, spread
+from llmvitals.signals.derived.common import STALL_SHARE, absent, missing, no_traffic, number, spread
 from llmvitals.signals.derived.kv import computed_prompt
-from llmvitals.signals.derived.user import STALL_SHARE
 from llmvitals.signals.measure import growth, percentile, totals, track_growth
 from llmvitals.signals.reading import Reading, Standing
 
