@@ -20,7 +20,13 @@ from llmvitals.telemetry.spans.ending import ended
 from llmvitals.telemetry.spans.model import Batch, Ended, Request, Sent
 from llmvitals.telemetry.spans.nested import fold
 
-_REMEDY = "Send OTLP traces as protobuf: OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf or grpc; JSON, metrics and logs are not taken"
+_REMEDY = (
+    "Send OTLP traces as protobuf (OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf, or grpc); "
+    "JSON, metrics and logs are not taken"
+)
+
+_NANOSECONDS = 10**9
+"""In a second; whole, because only a division of two whole numbers rounds a nanosecond of today once."""
 
 _Slots = Mapping[str, tuple[str, int, Callable[[Any], object]]]
 """By attribute: the field that it fills, how many names of it come first, and how it is read."""
@@ -73,14 +79,14 @@ def _read_scope(scope: ScopeSpans, config: Spans, process: _Process, refused: Co
 def _read_span(span: Span, dialect: Dialect, slots: _Slots, process: _Process, refused: Counter[str]) -> None:
     told, wrong = _told(span, slots)
     how = ended(told, span.status.code)
-    asked = _is_asked(dialect, told, how)
+    asked = _is_asked(dialect, told, wrong or how is not Ended.OK)
     if not asked and not dialect.shell:
         return
     start, end = span.start_time_unix_nano, span.end_time_unix_nano
     own, parent = span.span_id, span.parent_span_id
     if dialect.absent is not None:
         told = {name: value for name, value in told.items() if value != dialect.absent}
-    seconds = (end - start) / 1e9
+    seconds = (end - start) / _NANOSECONDS
     reason = (
         ("attributes" if wrong else None)
         or sound.refusal_of_span(span.trace_id, own, parent, start, end)
@@ -98,8 +104,8 @@ def _read_span(span: Span, dialect: Dialect, slots: _Slots, process: _Process, r
             trace_id=span.trace_id.hex(),
             span_id=own.hex(),
             parent_id=parent.hex() if any(parent) else "",
-            start=start / 1e9,
-            end=end / 1e9,
+            start=start / _NANOSECONDS,
+            end=end / _NANOSECONDS,
             ended=how,
             ttft=settled(told.get("ttft")),
             e2e=settled(told.get("e2e", seconds)),
@@ -137,11 +143,11 @@ def _told(span: Span, slots: _Slots) -> tuple[dict[str, Any], bool]:
     return told, wrong
 
 
-def _is_asked(dialect: Dialect, told: Mapping[str, Any], how: Ended) -> bool:
-    """Whether it was a generation that was asked for."""
+def _is_asked(dialect: Dialect, told: Mapping[str, Any], cut: bool) -> bool:
+    """Whether it was a generation that was asked for. ``cut``: it ended early or is not all told, so that no tokens say nothing."""
     if dialect.operations and not (told["asks"] in dialect.operations if "asks" in told else dialect.unsaid):
         return False
-    if not dialect.generates or how is not Ended.OK or "prompt_tokens" not in told:
+    if not dialect.generates or cut or "prompt_tokens" not in told:
         return True
     return bool(told.get("output_tokens"))
 

@@ -32,8 +32,8 @@ class Dialect:
 
     ``scope``, ``span``: the whole name of the tracer and of the span, None any. ``kinds``: the vantage by kind of span.
     ``operations``: words of the field ``asks`` that mean a generation, empty where the names alone say so; ``unsaid``: a span
-    without the word is one too. ``absent``: a time that stands for none. ``generates``: where no output tokens came of it, it was no
-    generation (engines trace embeddings under the same name). ``shell``: it may tell nothing itself of the call inside it.
+    without the word is one too. ``absent``: a time that stands for none. ``generates``: where no output tokens came of it, it was
+    no generation (engines trace embeddings under the same name). ``shell``: it may tell nothing itself of the call inside it.
     """
 
     name: str
