@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
+import re
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,15 @@ from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Engine, replay
 from llmvitals.schema import family_of
 from llmvitals.series import Snapshot, series
-from llmvitals.settings import Settings, Target, decode
+from llmvitals.settings import Settings, Target, decode, load
+from llmvitals.telemetry.headers import read_headers
 from llmvitals.telemetry.ingest import RawPage
 from llmvitals.telemetry.probe import EDGES, TOKENS, Asked, Prober, Tally, ask
 from llmvitals.telemetry.probe.ask import timed
 from llmvitals.telemetry.probe.dialects import CHAT, DIALECTS, Dialect
-from llmvitals.telemetry.probe.prober import TIMEOUT_SECONDS, base_of
+from llmvitals.telemetry.probe.prober import KEPT, TIMEOUT_SECONDS, base_of
+from llmvitals.telemetry.probe.trace import is_probe
+from llmvitals.telemetry.spans.model import Ended, Vantage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -247,16 +252,20 @@ WELL = Asked("ok", 0.1, 0.02, 0.4)
 class Bench:
     """A prober whose time stands still and whose probes run when the test says so."""
 
-    def __init__(self, *, answer: Asked | Exception = WELL, **given: str) -> None:
+    def __init__(self, *, answer: Asked | Exception = WELL, **given: object) -> None:
         self.now, self.sent, self.answer = 0.0, [], answer
         self.running: list[Callable[[], None]] = []
         self.hangs = False
+        self.headers: list[Mapping[str, str]] = []
+        draws = chain([0.0], repeat(0.5))  # the first at once, then every interval as long as it was asked for
+        fixed = {"draw": lambda: next(draws), "wall": lambda: 1e9 + self.now}
         self.prober = Prober(
-            "http://h:1", seconds=30, ask=self._ask, clock=lambda: self.now, start=self._start, **given
+            "http://h:1", seconds=30, ask=self._ask, clock=lambda: self.now, start=self._start, **{**fixed, **given}
         )
 
-    def _ask(self, base: str, dialect: Dialect, model: str, *, timeout_s: float) -> Asked:
+    def _ask(self, base: str, dialect: Dialect, model: str, *, timeout_s: float, headers: Mapping[str, str]) -> Asked:
         self.sent.append((base, dialect.path, model))
+        self.headers.append(headers)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -364,6 +373,142 @@ def test_the_api_lies_where_the_page_lies_without_its_path(url: str, kind: str, 
     assert base_of(url, kind) == base
 
 
+# -- spread over time -------------------------------------------------------------------------------------------------
+def moments(seed: int, until: float) -> list[float]:
+    """When probes go out that are looked after four times a second."""
+    bench = Bench(draw=random.Random(seed).random)
+    found = []
+    for tick in range(int(until * 4)):
+        before = len(bench.sent)
+        bench.at(tick / 4, "m")
+        if len(bench.sent) > before:
+            found.append(tick / 4)
+    return found
+
+
+def test_intervals_are_drawn_within_a_tenth_and_the_same_for_the_same_draws() -> None:
+    found = moments(7, 3000)
+    gaps = [after - before for before, after in pairwise(found)]
+    assert all(27.0 <= gap <= 33.25 for gap in gaps), "30 s give or take a tenth, seen at the next quarter of a second"
+    assert max(gaps) - min(gaps) > 3.0, "they do differ"
+    assert 29.0 < sum(gaps) / len(gaps) < 31.0
+    assert found == moments(7, 3000)
+    assert found != moments(8, 3000)
+
+
+def test_two_hundred_targets_do_not_probe_at_once() -> None:
+    first = [moments(seed, 31)[0] for seed in range(200)]
+    assert all(0.0 <= t <= 30.0 for t in first)
+    busiest = max(sum(t <= other < t + 1 for other in first) for t in first)
+    assert busiest <= 25, "200 over 30 s are 6.7 a second; 25 in one would be ten standard deviations or a bug"
+
+
+# -- traces ------------------------------------------------------------------------------------------------------------
+def test_a_probe_s_trace_is_told_by_its_id_and_sampled() -> None:
+    bench = Bench().at(0, "m").at(30, "m")
+    first, second = (h["traceparent"] for h in bench.headers)
+    version, trace_id, span_id, flags = first.split("-")
+    assert (version, flags) == ("00", "01"), "an engine sends no span of a trace that is not sampled"
+    assert re.fullmatch("[0-9a-f]{32}", trace_id)
+    assert re.fullmatch("[0-9a-f]{16}", span_id)
+    assert is_probe(trace_id)
+    assert not is_probe("4bf92f3577b34da6a3ce929d0e0e4736"), "a user's"
+    assert second.split("-")[1] != trace_id
+    assert bench.headers[0]["X-Request-Id"].startswith("llmvitals-probe-")
+    assert bench.headers[0]["X-Request-Id"] != bench.headers[1]["X-Request-Id"]
+
+
+def test_a_probe_that_ended_well_is_the_caller_of_its_engine_s_span_and_told_once() -> None:
+    bench = Bench().at(0, "m").at(1, "m")
+    (told,) = bench.prober.taken()
+    _, trace_id, span_id, _ = bench.headers[0]["traceparent"].split("-")
+    assert (told.trace_id, told.span_id, told.parent_id) == (trace_id, span_id, "")
+    assert (told.dialect, told.vantage, told.ended, told.model) == ("probe", Vantage.CLIENT, Ended.OK, "m")
+    assert (told.ttft, told.e2e) == (0.1, 0.4)
+    assert (told.start, told.end) == (1e9, 1e9 + 0.4), "on the clock that spans go by"
+    assert bench.prober.taken() == ()
+
+
+@pytest.mark.parametrize("answer", [Asked("503"), Asked("timeout"), RuntimeError("odd")])
+def test_a_probe_that_did_not_end_well_calls_nobody(answer: Asked | Exception) -> None:
+    assert Bench(answer=answer).at(0, "m").at(1, "m").prober.taken() == ()
+
+
+def test_probes_that_nobody_takes_are_bounded() -> None:
+    bench = Bench()
+    for i in range(3 * KEPT):
+        bench.at(30 * i, "m")
+    assert len(bench.prober.taken()) == KEPT
+
+
+# -- headers -----------------------------------------------------------------------------------------------------------
+def test_headers_of_the_file_reach_the_server_and_win_over_the_url(tmp_path: Path) -> None:
+    file = tmp_path / "headers.yaml"
+    file.write_text("authorization: Bearer key-1\nX-Tenant: probe\n")
+    with Answers({CHAT.path: Answer(delta("one") + DONE)}) as server:
+        url = server.url.replace("http://", "http://me:secret@")
+        prober = Prober(
+            url,
+            seconds=30,
+            model="m",
+            headers=lambda: read_headers(str(file)),
+            draw=lambda: 0.0,
+            start=at_once,
+            clock=iter([0.0, 0.0, 0.0, 0.0, 60.0, 60.0, 60.0]).__next__,
+        )
+        prober.tick(page("m"))
+        file.write_text("Authorization: Bearer key-2\n")
+        while len(server.asked) < 2:
+            prober.tick(page("m"))
+        first, second = (asked.headers for asked in server.asked)
+    assert (first["authorization"], first["x-tenant"]) == ("Bearer key-1", "probe")
+    assert second["authorization"] == "Bearer key-2", "keys are exchanged while the exporter runs"
+    assert first["traceparent"] != second["traceparent"]
+    assert first["content-type"] == "application/json"
+
+
+def at_once(run: Callable[[], None]) -> Callable[[], bool]:
+    run()
+    return lambda: False
+
+
+def test_a_file_of_headers_that_went_is_an_outcome_and_nothing_is_sent() -> None:
+    bench = Bench(headers=lambda: read_headers("/nowhere/headers.yaml")).at(0, "m").at(1, "m")
+    assert bench.sent == []
+    assert bench.outcomes() == {"ok": 0.0, "no-headers": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("just text", "is not a list of headers"),
+        ("Authorization: 5", "is not a list of headers"),
+        ("Author ization: Bearer s3cret", "'Author ization' is no header's name"),
+        ("Authorization: |\n  Bearer s3cret\n", "'Authorization' holds characters that cannot be sent"),
+        ("Authorization: [Bearer, s3cret]", "is not a list of headers"),
+        ("Authorization: {", "is not valid YAML"),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_refused_without_being_shown(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "headers.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=re.escape(said)) as error:
+        read_headers(str(file))
+    assert str(file) in str(error.value)
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_file_of_headers_that_cannot_be_read_ends_the_start() -> None:
+    with pytest.raises(SettingsError, match=r"/nowhere/h\.yaml: cannot be read"):
+        Engine(settings(probe_seconds=30, probe_headers_file="/nowhere/h.yaml"))
+
+
+def test_the_file_of_headers_is_meant_from_the_settings_own_folder(tmp_path: Path) -> None:
+    file = tmp_path / "llmvitals.yaml"
+    file.write_text("targets:\n- {url: 'http://h:1', probe_headers_file: keys.yaml}\n- {url: 'http://h:2'}\n")
+    assert [t.probe_headers_file for t in load(file).targets] == [str(tmp_path / "keys.yaml"), ""]
+
+
 # -- in the exporter -------------------------------------------------------------------------------------------------
 def exposed(t: float) -> RawPage:
     return RawPage(t, 0.01, 200, b'vllm:num_requests_running{engine="0",model_name="m"} 1\n')
@@ -379,7 +524,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
 
     def stand_in(url: str, **given: object) -> Prober:
-        def answer(base: str, dialect: Dialect, model: str, *, timeout_s: float) -> Asked:
+        def answer(base: str, *_: object, **__: object) -> Asked:
             sent.append(base)
             return Asked("ok", 0.3, 0.02, 0.9)
 
@@ -387,7 +532,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             run()
             return lambda: False
 
-        return Prober(url, **{**given, "ask": answer, "start": start})  # type: ignore[arg-type]
+        return Prober(url, **{**given, "ask": answer, "start": start, "draw": lambda: 0.0})  # type: ignore[arg-type]
 
     monkeypatch.setattr("llmvitals.exporters.watch.Prober", stand_in)
     return sent
