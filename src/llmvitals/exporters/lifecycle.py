@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -22,10 +23,14 @@ from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.otlp.push import Push
 from llmvitals.exporters.server import Site
+from llmvitals.exporters.spans import extra
 from llmvitals.settings import Node, Settings
 from llmvitals.sources.live import Fetch
 from llmvitals.sources.node import Machine
 from llmvitals.telemetry.ingest import RawPage
+
+if TYPE_CHECKING:
+    from llmvitals.exporters.spans.receiver import Receiver
 
 START_SECONDS = 5.0
 """How long ``start`` waits for the server to listen."""
@@ -63,9 +68,10 @@ class Exporter:
         self._clock = clock
         self._machine = machine(settings.node) if machine is not None else None
         self._make = machine
-        self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine)
         self.board = Board()
         self._site = Site(self.board, settings, web_config.load(settings.exporter.web_config))
+        self.receiver = self._site.own.receiver = self._receiving(settings)
+        self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine, traces=self.receiver)
         self._site.own.push = self._pushing(settings)
         self._ending = threading.Event()
         self._socket: socket.socket | None = None
@@ -92,6 +98,12 @@ class Exporter:
     def start(self) -> Exporter:
         """Bind, then run cycle and server. Raises :class:`SettingsError` when the address cannot be used."""
         self._socket = bound(self.settings.exporter.listen, key="exporter.listen", example="127.0.0.1:9464")
+        if self.receiver is not None:
+            try:
+                self.receiver.start()
+            except BaseException:
+                self._socket.close()
+                raise
         self._server = running = server(self._site.app(), lambda: self._site.web)
         sockets = [self._socket]
         self._threads = [
@@ -122,6 +134,8 @@ class Exporter:
             thread.join(seconds)
         if self._socket is not None:
             self._socket.close()
+        if self.receiver is not None:
+            self.receiver.stop()
 
     def reload(self, settings: Settings) -> None:
         """Use other settings from the next cycle on; unchanged targets keep their history. The address stays.
@@ -134,11 +148,20 @@ class Exporter:
             log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
         web = web_config.load(settings.exporter.web_config)
         before_push, push = self._site.own.push, self._pushing(settings)
+        if self.receiver is None and (settings.spans.http or settings.spans.grpc):
+            log("reload-keeps-address", level=logging.WARNING, detail="restart to take in traces")
         if self._make is not None and settings.node != self.settings.node:
             self._machine = self._make(settings.node)
         self._engine = Engine(
-            settings, fetch=self._fetch, clock=self._clock, previous=self._engine, machine=self._machine
+            settings,
+            fetch=self._fetch,
+            clock=self._clock,
+            previous=self._engine,
+            machine=self._machine,
+            traces=self.receiver,
         )
+        if self.receiver is not None:
+            self.receiver.reload(settings)
         self._site.settings = settings
         self._site.own.push = push
         if before_push is not None:
@@ -148,7 +171,7 @@ class Exporter:
         before = self._site.web
         if web.policy != before.policy:
             log("reload-keeps-tls", level=logging.WARNING, detail="restart to change it")
-            web = replace(web, policy=before.policy, context=before.context)
+            web = replace(web, policy=before.policy, context=before.context, files=before.files)
         self._site.web = web
 
     def __enter__(self) -> Exporter:
@@ -156,6 +179,15 @@ class Exporter:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _receiving(self, settings: Settings) -> Receiver | None:
+        """What takes in traces where the settings say so; without them nothing of it is loaded."""
+        if not (settings.spans.http or settings.spans.grpc):
+            return None
+        extra.check(settings.spans)
+        from llmvitals.exporters.spans.receiver import Receiver  # noqa: PLC0415  # an extra
+
+        return Receiver(settings, lambda: self._site.web)
 
     def _pushing(self, settings: Settings) -> Push | None:
         """What pushes the page as the settings say, going on with what is known of what did before."""

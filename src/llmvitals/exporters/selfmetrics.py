@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,6 +14,9 @@ from prometheus_client.registry import Collector
 from llmvitals import __version__
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.otlp.push import Push
+
+if TYPE_CHECKING:
+    from llmvitals.exporters.spans.receiver import Receiver
 
 NAMES = (
     "llmvitals_build_info",
@@ -27,20 +31,28 @@ NAMES = (
     "llmvitals_otlp_exports_total",
     "llmvitals_otlp_last_success_timestamp_seconds",
     "llmvitals_otlp_left_out_points",
+    "llmvitals_span_exports_total",
+    "llmvitals_spans_total",
+    "llmvitals_spans_dropped_total",
+    "llmvitals_spans_open",
+    "llmvitals_span_pending_bytes",
+    "llmvitals_span_senders",
 )
-"""Every family of this collector as a scraper sees it; those of OTLP only where the page is pushed."""
+"""Every family of this collector as a scraper sees it; those of OTLP only where the page is pushed, those of spans only where
+they are taken in."""
 
 
 class SelfMetrics(Collector):
     """Reads the board. ``requests`` counts answers by (path, status code); only the server's thread writes it.
 
-    ``push``: what pushes the page over OTLP, if anything does; replaced on a reload.
+    ``push``: what pushes the page over OTLP, if anything does; replaced on a reload. ``receiver``: what takes in traces.
     """
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self.requests: Counter[tuple[str, str]] = Counter()
         self.push: Push | None = None
+        self.receiver: Receiver | None = None
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -69,6 +81,8 @@ class SelfMetrics(Collector):
         for labels, count in tuple(self.requests.items()):  # a push reads them from its own thread
             requests.add_metric(list(labels), count)
         yield requests
+        if self.receiver is not None:
+            yield from self.receiver.families()
         yield from self._of_push()
         yield from self._of_cycle()
 

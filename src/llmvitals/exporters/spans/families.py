@@ -9,16 +9,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from llmvitals.exporters.spans.intake import Intake, Result
 from llmvitals.telemetry.spans.ledger import Counts
 
-NAMES = (
-    "llmvitals_span_exports_total",
-    "llmvitals_spans_total",
-    "llmvitals_spans_dropped_total",
-    "llmvitals_spans_open",
-    "llmvitals_span_pending_bytes",
-    "llmvitals_span_senders",
-)
-"""Every family as a scraper sees it."""
-
 OTHER = "other"
 """The dialect of spans that are no request."""
 

@@ -112,6 +112,7 @@ class GrpcServer:
         check_tls(web())
         self._intake = intake
         self._listen = listen
+        self._bind = listen
         self._web = web
         self._verifier = Verifier()
         self._calls = 0
@@ -128,7 +129,7 @@ class GrpcServer:
         with bound(self._listen, key="spans.grpc", example="127.0.0.1:4317") as tried:
             # gRPC says no more than "failed", and that on stderr as well: what is amiss with an address is asked here.
             host, port = tried.getsockname()[:2]
-            self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            self._bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._thread.start()
         self._ready.wait(START_SECONDS)
         if self._error is not None:
@@ -157,8 +158,8 @@ class GrpcServer:
         server = grpc.aio.server(options=(*OPTIONS, ("grpc.max_receive_message_length", limit)))
         export = grpc.stream_unary_rpc_method_handler(self._export)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
-        port = server.add_insecure_port(self._address) if self._web().policy is None else self._secure(server)
-        self.address = shown((self._address.rpartition(":")[0].strip("[]"), port))
+        port = server.add_insecure_port(self._bind) if self._web().policy is None else self._secure(server)
+        self.address = shown((self._bind.rpartition(":")[0].strip("[]"), port))
         await server.start()
         self._ready.set()
         await self._end.wait()
@@ -184,7 +185,7 @@ class GrpcServer:
 
         required = _CLIENT_CERTIFICATE[first.policy.client_auth_type] if first.policy is not None else False
         secrets = grpc.dynamic_ssl_server_credentials(certificates(first), renewed, required)
-        return int(server.add_secure_port(self._address, secrets))
+        return int(server.add_secure_port(self._bind, secrets))
 
     async def _export(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
         self._calls += 1

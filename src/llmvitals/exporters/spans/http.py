@@ -178,4 +178,5 @@ def response(answer: Answer) -> bytes:
     if answer.rejected:
         told.partial_success.rejected_spans = answer.rejected
         told.partial_success.error_message = answer.message
-    return told.SerializeToString()
+    body: bytes = told.SerializeToString()
+    return body

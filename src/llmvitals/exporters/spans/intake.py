@@ -118,8 +118,7 @@ class Intake:
         self._ledger = ledger
         self._decode = decode
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # over the numbers
-        self._taking = threading.Lock()  # over the ledger, so that it is exchanged between two exports
+        self._lock = threading.Lock()
         self._waiting: SimpleQueue[_Export | None] = SimpleQueue()
         self._exports: Counter[tuple[str, Result]] = Counter()
         self._told: dict[tuple[str, Result], float] = {}
@@ -194,15 +193,13 @@ class Intake:
 
     def shown(self, places: Sequence[Place]) -> dict[str, Shown]:
         """What belongs on each target's page now. Called once per cycle."""
-        with self._taking:
-            self._ledger.settle()
-            return self._ledger.shown(places)
+        ledger = self._ledger
+        ledger.settle()
+        return ledger.shown(places)
 
-    def reload(self, config: Spans, ledger: Callable[[], LedgerLike]) -> None:
-        """Use other settings and another ledger, which ``ledger`` makes while nothing is taken in."""
-        with self._taking:
-            self._ledger = ledger()
-            self.config = config
+    def reload(self, config: Spans, ledger: LedgerLike) -> None:
+        """Use other settings and another ledger from the next export on; what is under way reaches the one before."""
+        self._ledger, self.config = ledger, config
 
     def close(self, seconds: float) -> None:
         """Work off what waits, for at most ``seconds``, and end. What comes later is told to come again."""
@@ -264,8 +261,7 @@ class Intake:
         try:
             batch = self._decode(body, self.config)
             spans = batch.spans
-            with self._taking:
-                self._ledger.take(batch, export.peer)
+            self._ledger.take(batch, export.peer)
         except SpansError as error:
             return Answer(Result.MALFORMED, error.thing)
         except Exception as error:  # a fault of ours ends neither the thread nor what others send

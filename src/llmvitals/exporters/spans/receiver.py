@@ -140,11 +140,8 @@ class Receiver:
         if (before.http, before.grpc) != (after.http, after.grpc):
             log("reload-keeps-address", level=logging.WARNING, spans_http=before.http, spans_grpc=before.grpc)
 
-        def continued() -> Ledger:
-            self._ledger = Ledger(settings, previous=self._ledger)
-            return self._ledger
-
-        self.intake.reload(after, continued)
+        self._ledger = Ledger(settings, previous=self._ledger)
+        self.intake.reload(after, self._ledger)
 
     def shown(self, places: Sequence[Place]) -> dict[str, Shown]:
         """What belongs on each target's page now, by instance. Called once per cycle."""
