@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -9,8 +11,10 @@ from llmvitals.settings import Spans
 from llmvitals.telemetry.spans.decode import decode
 from llmvitals.telemetry.spans.dialects import DIALECTS
 from llmvitals.telemetry.spans.model import Batch, Ended, Request, Vantage
+from llmvitals.telemetry.spans.sound import REFUSALS
 from support import otlp
 
+ROOT = Path(__file__).resolve().parents[2]
 Value = otlp.Value
 
 
@@ -453,3 +457,10 @@ def test_each_dialect_reads_each_field_under_names_of_its_own() -> None:
         names = [name for one in dialect.fields for name in one.attributes]
         assert len(names) == len(set(names)), dialect.name
         assert len({one.name for one in dialect.fields}) == len(dialect.fields), dialect.name
+
+
+def test_the_page_about_requests_names_all_that_is_read_and_all_that_is_refused() -> None:
+    page = (ROOT / "docs" / "requests.md").read_text(encoding="utf-8")
+    names = {name for dialect in DIALECTS for one in dialect.fields for name in one.attributes}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert {reason for reason in REFUSALS if f"| `{reason}` |" not in page} == set()
