@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(le=1 << 40)]
+"""A number that can be: what is larger makes the body one that nobody serves."""
 
 
 class _Function(msgspec.Struct):
@@ -35,9 +38,9 @@ class _Body(msgspec.Struct):
     prompt: Any = None
     tools: msgspec.Raw | None = None
     stream: bool | None = None
-    n: int | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    n: Count | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
 
 
 _decode = msgspec.json.Decoder(_Body, strict=False).decode
@@ -67,11 +70,12 @@ def read(body: bytes) -> Asked | None:
     """A body of OpenAI's chat or completions API; None where it is none that can be read."""
     try:
         found = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     tools = [bytes(found.tools).decode("utf-8", "replace")] if found.tools is not None else []
     texts = (*tools, *_of_messages(found.messages), *_of_prompt(found.prompt))
     limit = found.max_completion_tokens if found.max_completion_tokens is not None else found.max_tokens
+    limit = None if limit is not None and limit < 0 else limit  # some take a negative number for none
     n = max(1, found.n or 1)
     sequences = n * (len(found.prompt) if _many(found.prompt) else 1)
     return Asked(found.model, bool(found.stream), n, sequences, limit, texts, tuple(_last_calls(found.messages)))

@@ -29,11 +29,11 @@ class State(StrEnum):
 class Call:
     """What the kit knows of a call. Moments on :data:`now`'s clock, durations in seconds.
 
-    ``choices``: answers asked for by prompt (``n``); ``sequences``: by all of its prompts. ``max_tokens``: None where it sets no limit.
-    ``prompt_chars``: characters of the prompt; ``shared``: share of them in text that earlier prompts begin with. ``deadline``: when
-    its client stops waiting. ``prompt_tokens``, ``output_tokens``: as the engine told them. ``queued``, ``upstream_seconds``: time
-    spent there so far, None where it never was. ``refused``: why the gateway gave it up; ``cut``: why its stream was broken off.
-    ``body``: a hash of what was asked, 0 until it was read.
+    ``choices``: answers asked for by prompt (``n``); ``sequences``: by all of its prompts. ``max_tokens``: None where it sets no
+    limit. ``prompt_chars``: characters of the prompt; ``shared``: share of them in text that earlier prompts begin with.
+    ``deadline``: when its client stops waiting. ``prompt_tokens``, ``output_tokens``: as the engine told them. ``queued``,
+    ``upstream_seconds``: time spent there so far, None where it never was. ``refused``: why the gateway gave it up; ``cut``: why
+    its stream was broken off. ``cached``: answered without an engine. ``body``: a hash of what was asked, 0 until it was read.
     """
 
     arrived: float
@@ -61,8 +61,9 @@ class Call:
     refused: str = ""
     cut: str = ""
     left: bool = False
+    cached: bool = False
     span: Span | None = None
-    _leaving: list[Callable[[], None]] = field(default_factory=list, repr=False)
+    _leaving: list[Callable[[], object]] = field(default_factory=list, repr=False)
 
     def remaining(self) -> float | None:
         """Seconds until its deadline, 0 when that has passed, None without one: a time limit for what is asked of an engine."""
@@ -80,7 +81,7 @@ class Call:
             for told in list(self._leaving):
                 told()
 
-    def on_leaving(self, told: Callable[[], None]) -> Callable[[], None]:
+    def on_leaving(self, told: Callable[[], object]) -> Callable[[], None]:
         """Have ``told`` called when the client leaves (at once if it has); gives what takes that back."""
         if self.left:
             told()

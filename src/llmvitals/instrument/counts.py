@@ -133,7 +133,8 @@ class Counts:
             if call.upstream_seconds is not None:
                 own = seconds - (call.queued or 0.0) - call.upstream_seconds
                 self._store.observe("llm_gateway_overhead_seconds", max(0.0, own))
-            self._usage(call)
+            if not call.cached:
+                self._usage(call)
 
     def _usage(self, call: Call) -> None:
         if call.prompt_tokens is None or call.output_tokens is None:

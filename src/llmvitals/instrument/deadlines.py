@@ -23,6 +23,9 @@ HEADERS: Mapping[bytes, Callable[[bytes], float]] = {
 """Headers and how they are read: an absolute one (unix seconds), time limits in milliseconds (ours, and the one that Envoy
 sends on), and gRPC's form (``2S``, ``500m``). The first that can be read counts."""
 
+LONGEST = 86_400.0
+"""Seconds; a time limit beyond that is none."""
+
 
 def seconds_left(scope: Scope) -> float | None:
     """Seconds until the client stops waiting; None where it does not say. Values that cannot be read are as none."""
@@ -33,6 +36,6 @@ def seconds_left(scope: Scope) -> float | None:
                 seconds = read(given[name].strip())
             except (ValueError, KeyError):
                 continue
-            if seconds == seconds:  # noqa: PLR0124 - not NaN
+            if seconds < LONGEST:  # no NaN either
                 return seconds
     return None

@@ -17,6 +17,7 @@ from llmvitals.instrument.budget import Budget
 from llmvitals.instrument.call import Call, State
 from llmvitals.instrument.counts import FAILED, Counts
 from llmvitals.instrument.queue import Concurrency, Queue
+from llmvitals.instrument.refusals import Full
 from llmvitals.instrument.repeats import Repeats
 from llmvitals.instrument.retries import Failures
 from llmvitals.instrument.sessions import Fresh, Sessions, hashed
@@ -181,6 +182,9 @@ class Gateway:
 
     def cached(self) -> None:
         """The current call is answered from the response cache."""
+        call = self.current()
+        if call is not None:
+            call.cached = True
         self.store.add("llm_gateway_cache_hits_total")
 
     # -- what the middleware tells -------------------------------------------------------------------------------------
@@ -198,7 +202,7 @@ class Gateway:
             self.live.add(call)
             self.counts.came(call)
             if call.session:
-                self.sessions.called(call.session)
+                self.sessions.called(call.tenant, call.session)
             if user_request and self.user_requests.first(hashed(user_request)):
                 self.store.add("llm_gateway_user_requests_total")
             again = self.failures.told(call.tenant, headers)
@@ -206,13 +210,11 @@ class Gateway:
                 self.counts.retried(call, by_gateway=False)
         return again
 
-    def asked(self, call: Call, asked: Asked | None, text: bytes, *, again: bool) -> None:
+    def asked(self, call: Call, asked: Asked | None, *, again: bool) -> None:
         """A call's body has been read; ``asked`` None where it could not be understood."""
         with self.store.lock:
-            if text:
-                call.body = hashed(call.tenant, call.session, text)
-                if self.failures.repeats(call.body) and not again:
-                    self.counts.retried(call, by_gateway=False)
+            if self.failures.repeats(call.body) and not again:
+                self.counts.retried(call, by_gateway=False)
             if asked is None:
                 self.counts.unread += 1
                 return
@@ -220,7 +222,7 @@ class Gateway:
             call.choices, call.sequences, call.prompt_chars = asked.choices, asked.sequences, asked.chars
             if call.session:
                 for call_id, spelled in asked.tool_calls:
-                    self.sessions.used_tool(call.session, call_id, spelled)
+                    self.sessions.used_tool(call.tenant, call.session, call_id, spelled)
             if self.repeats is not None:
                 repeated, call.shared = self.repeats.asked(asked.model, asked.texts)
                 if repeated:
@@ -233,7 +235,7 @@ class Gateway:
             call.state = State.ENDED
             self.budget.release(call)
             status = call.status or 500
-            if call.body and (status in FAILED or status >= 500 or call.cut):  # noqa: PLR2004
+            if call.body and (status in FAILED or status >= 500 or call.cut):
                 self.failures.failed(call.body)
             self.counts.ended(call, seconds)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,7 +14,9 @@ from llmvitals.instrument.kit import Gateway
 from llmvitals.instrument.passage import Passage
 from llmvitals.instrument.refusals import Refused
 
+_log = logging.getLogger(__name__)
 PATHS = ("/v1/chat/completions", "/v1/completions")
+T = TypeVar("T")
 Told = Callable[[Scope], str | None]
 """What tells something of a call by its ASGI scope (path, headers); '' or None where it cannot."""
 
@@ -20,10 +24,10 @@ Told = Callable[[Scope], str | None]
 class Middleware:
     """Around the application, outside of what else is around it.
 
-    ``paths``: which requests are model calls. ``tenant``, ``session``, ``user_request``: tell whose a call is. A tenant is a team, a
-    key's name, a plan, never a person or the key itself; of sessions and users' requests only hashes are kept. ``deadline``: tells
-    in how many seconds the client stops waiting, see :mod:`llmvitals.instrument.deadlines`. ``body_limit``: bytes of a body that are
-    read at most; the application gets all of it anyway. ``cancel``: cancel the application when the client has left.
+    ``paths``: which requests are model calls. ``tenant``, ``session``, ``user_request``: tell whose a call is. A tenant is a team,
+    a key's name, a plan, never a person or the key itself; of sessions and users' requests only hashes are kept. ``deadline``:
+    tells in how many seconds the client stops waiting, see :mod:`llmvitals.instrument.deadlines`. ``body_limit``: bytes of a body
+    that are read at most; the application gets all of it anyway. ``cancel``: cancel the application when the client has left.
     """
 
     def __init__(
@@ -57,10 +61,10 @@ class Middleware:
             return
         passage = Passage(self.kit, scope, receive, send, body_limit=self.body_limit)
         passage.begin(
-            tenant=_told(self.tenant, scope),
-            session=_told(self.session, scope),
-            user_request=_told(self.user_request, scope),
-            seconds=self.deadline(scope),
+            tenant=_told(self.tenant, scope) or "",
+            session=_told(self.session, scope) or "",
+            user_request=_told(self.user_request, scope) or "",
+            seconds=_told(self.deadline, scope),
         )
         try:
             await self._serve(passage, scope)
@@ -90,8 +94,15 @@ class Middleware:
                 forget()
 
 
-def _told(teller: Told | None, scope: Scope) -> str:
-    return (teller(scope) or "") if teller is not None else ""
+def _told(teller: Callable[[Scope], T | None] | None, scope: Scope) -> T | None:
+    """What a gateway's function says of a call; one that fails says nothing, so that no call fails by being counted."""
+    try:
+        return teller(scope) if teller is not None else None
+    except Exception:
+        _log.exception(
+            "%s failed; the call counts without it", getattr(teller, "__name__", "a function of the gateway")
+        )
+        return None
 
 
 async def _answer(refused: Refused, send: Send) -> None:

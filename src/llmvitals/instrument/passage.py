@@ -13,6 +13,7 @@ from llmvitals.instrument.call import Call, now
 from llmvitals.instrument.counts import CLIENT_LEFT
 from llmvitals.instrument.kit import Gateway, entered, left
 from llmvitals.instrument.refusals import Expired, Refused
+from llmvitals.instrument.sessions import Hash
 
 
 class Passage:
@@ -22,33 +23,30 @@ class Passage:
         self.kit = kit
         self.call = Call(now(), route=scope["path"])
         self.started = False
-        self._complete = False
+        self._complete = self._counted = self._timed_out = self._again = False
+        self._error = ""
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._receive, self._send = receive, send
         self._body: bytearray | None = bytearray()
-        self._body_limit = body_limit
-        self._body_bytes = 0
-        self._again = False
+        self._body_limit, self._body_bytes = body_limit, 0
         self._eyes: stream.Eyes | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._error = ""
-        self._timed_out = False
+        self._watch: asyncio.Task[Message] | None = None
 
     def begin(self, *, tenant: str, session: str, user_request: str, seconds: float | None) -> None:
         """The call has come in."""
         call = self.call
         call.tenant, call.session = tenant, session
         call.deadline = None if seconds is None else call.arrived + seconds
+        self._hash = Hash(tenant, session, call.route)
         self._again = self.kit.came(call, self._headers, user_request)
         self._context = otel.attach(self.kit.spans.begin(call, self._headers))
         self._token = entered(call)
 
     # -- what the client sends -----------------------------------------------------------------------------------------
     async def receive(self) -> Message:
-        """The next message for the application; its body is read along with it."""
+        """The next message for the application; a body is read along with it."""
         if self._watch is not None:
-            await self.call.until_left()
-            return {"type": "http.disconnect"}
+            return await asyncio.shield(self._watch)
         message = await self._receive()
         if message["type"] == "http.request":
             self._take(message.get("body", b""))
@@ -61,25 +59,25 @@ class Passage:
 
     def _take(self, chunk: bytes) -> None:
         self._body_bytes += len(chunk)
+        self._hash.more(chunk)
         if self._body is not None:
-            if len(self._body) + len(chunk) > self._body_limit:
+            if self._body_bytes > self._body_limit:
                 self._body = None
             else:
                 self._body += chunk
 
     def _read(self) -> None:
         whole, self._body = self._body, None
-        asked = body.read(bytes(whole)) if whole is not None else None
-        self.call.prompt_chars = self._body_bytes
-        self.kit.asked(self.call, asked, bytes(whole or b""), again=self._again)
+        self.call.body, self.call.prompt_chars = self._hash.value, self._body_bytes
+        self.kit.asked(self.call, body.read(bytes(whole)) if whole is not None else None, again=self._again)
 
-    async def _until_left(self) -> None:
+    async def _until_left(self) -> Message:
         """All of the body is here: what comes next can only be that the client leaves."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 self._left()
-                return
+                return message
 
     def _left(self) -> None:
         if not self._complete:
@@ -93,18 +91,19 @@ class Passage:
             chunk = message.get("body", b"")
             if chunk and self._eyes is not None:
                 self._eyes.see(chunk)
-            if not message.get("more_body", False):
-                self._complete = True
+            self._complete = not message.get("more_body", False)
         elif kind == "http.response.start":
             self.started = True
-            self.call.status = message["status"]
-            self._eyes = stream.eyes(self.call, list(message.get("headers", ())), self.kit.counts.first_token)
+            self.call.status, self.call.cut = message["status"], ""  # what broke off before was tried again
+            self._eyes = stream.eyes(self.call, message.get("headers", ()), self.kit.counts.first_token)
         try:
             await self._send(message)
         except OSError:
             self._complete = False
             self._left()
             raise
+        if self._complete:
+            self._count()
 
     # -- how it ends ---------------------------------------------------------------------------------------------------
     def refused(self, refused: Refused) -> None:
@@ -121,20 +120,27 @@ class Passage:
             self._timed_out = isinstance(error, TimeoutError) or "Timeout" in self._error
 
     def end(self) -> None:
-        """The call has ended: count it."""
+        """The application is through with the call."""
+        self._count()
+        if self._watch is not None and not self._watch.cancel() and not self._watch.cancelled():
+            self._watch.exception()  # asked for, so that nobody calls it lost
+        left(self._token)
+        otel.detach(self._context)
+
+    def _count(self) -> None:
+        """The call has ended; what the application does after its last byte is no part of it."""
+        if self._counted:
+            return
+        self._counted = True
         call = self.call
-        if self._watch is not None:
-            self._watch.cancel()
         if self._eyes is not None:
             self._eyes.end()
         if call.left:
             call.status = CLIENT_LEFT
         elif not self.started:
             call.status, call.cut = HTTPStatus.INTERNAL_SERVER_ERROR, ""
-        elif not self._complete and not call.cut:
-            call.cut = "timeout" if self._timed_out else "upstream"
+        elif not self._complete:
+            call.cut = call.cut or ("timeout" if self._timed_out else "upstream")
         self.kit.ended(call, now() - call.arrived)
-        failed = str(call.status) if call.status and call.status >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
+        failed = str(int(call.status or 0)) if (call.status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
         self.kit.spans.end(call, self._error or call.cut or failed)
-        left(self._token)
-        otel.detach(self._context)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol, TypeVar
 
 from llmvitals.instrument.call import Call, State, now
@@ -60,7 +60,7 @@ class Queue:
         """Wait for a place and hold it. Raises :class:`Full`, :class:`Expired` or :class:`Left`."""
         place = self._place()
         try:
-            await self._wait(place)
+            await self.wait(lambda: place, free=place.done())
         except BaseException:
             self._back_out(place)
             raise
@@ -69,57 +69,51 @@ class Queue:
         finally:
             self._let_go()
 
-    async def wait(self, turn: Awaitable[T]) -> T:
-        """Wait as a call in this queue for what the gateway itself waits for: ``await queue.wait(semaphore.acquire())``.
+    async def wait(self, turn: Callable[[], Awaitable[T]], *, free: bool) -> T:
+        """Wait as a call in this queue for what the gateway itself waits for; ``free``: whether that need not wait.
 
-        Raises as :meth:`enter` does; ``turn`` is cancelled then.
+        ``await queue.wait(semaphore.acquire, free=not semaphore.locked())``. Raises as :meth:`enter` does.
         """
-        task = asyncio.ensure_future(turn)
-        try:
-            await asyncio.sleep(0)  # what need not wait is done after one round of the loop
-            return await self._wait(task)
-        except BaseException:
-            task.cancel()
-            raise
-
-    async def _wait(self, turn: asyncio.Future[T]) -> T:
-        call, began, waits = self._current(), now(), False
+        call, began = self._current(), now()
         try:
             patience = self._patience(call)
             if patience is not None and patience <= 0:
                 raise Expired("the time that this call may take is over")
-            if not turn.done():
-                self._take()
-                waits = True
-                if call is not None:
-                    call.state = State.WAITING
-                await _until(turn, call, patience)
-            result = turn.result()
+            if free:
+                result = await turn()
+            else:
+                with self._in_line(call):
+                    result = await _within(patience, call, turn)
         except Full:
             self._counted.dropped(call, Full.reason)
             raise
-        except (Refused, asyncio.CancelledError) as given_up:
+        except BaseException as given_up:
             self._counted.waited(call, now() - began)
-            self._counted.dropped(call, given_up.reason if isinstance(given_up, Refused) else Left.reason)
+            if isinstance(given_up, Refused | asyncio.CancelledError):
+                self._counted.dropped(call, given_up.reason if isinstance(given_up, Refused) else Left.reason)
             raise
-        finally:
-            if waits:
-                with self._lock:
-                    self.waiting -= 1
-        self._counted.waited(call, now() - began if waits else 0.0)
-        if call is not None:
-            call.state = State.CAME
+        self._counted.waited(call, 0.0 if free else now() - began)
         return result
 
-    def _patience(self, call: Call | None) -> float | None:
-        limits = (self.ttl, None if call is None else call.remaining())
-        return min((seconds for seconds in limits if seconds is not None), default=None)
-
-    def _take(self) -> None:
+    @contextmanager
+    def _in_line(self, call: Call | None) -> Iterator[None]:
         with self._lock:
             if self.limit is not None and self.waiting >= self.limit:
                 raise Full(f"{self.waiting} calls wait already", retry_after=self.ttl)
             self.waiting += 1
+        if call is not None:
+            call.state = State.WAITING
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.waiting -= 1
+            if call is not None:
+                call.state = State.CAME
+
+    def _patience(self, call: Call | None) -> float | None:
+        limits = (self.ttl, None if call is None else call.remaining())
+        return min((seconds for seconds in limits if seconds is not None), default=None)
 
     def _place(self) -> asyncio.Future[None]:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -169,27 +163,20 @@ def _running() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-async def _until(turn: asyncio.Future[T], call: Call | None, patience: float | None) -> None:
-    """Wait until ``turn`` has come. Raises :class:`Expired` after ``patience`` seconds, :class:`Left` when the client leaves."""
+async def _within(patience: float | None, call: Call | None, turn: Callable[[], Awaitable[T]]) -> T:
+    """Wait for ``turn``. Raises :class:`Expired` after ``patience`` seconds, :class:`Left` when the client leaves."""
     loop = asyncio.get_running_loop()
-    stop: asyncio.Future[Refused] = loop.create_future()
-
-    def give_up(why: Refused) -> None:
-        if not stop.done():
-            stop.set_result(why)
-
-    timer = None
-    if patience is not None:
-        timer = loop.call_later(
-            patience, give_up, Expired(f"no place came free in {patience:g} s", retry_after=patience)
-        )
-    forget = call.on_leaving(lambda: give_up(Left("the client went away"))) if call is not None else None
     try:
-        await asyncio.wait({turn, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not turn.done():
-            raise stop.result()
-    finally:
-        if timer is not None:
-            timer.cancel()
-        if forget is not None:
-            forget()
+        async with asyncio.timeout(patience) as clock:
+            forget = call.on_leaving(lambda: clock.reschedule(loop.time())) if call is not None else None
+            try:
+                return await turn()
+            finally:
+                if forget is not None:
+                    forget()
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        if call is not None and call.left:
+            raise Left("the client went away") from None
+        raise Expired(f"no place came free in {patience:g} s", retry_after=patience) from None

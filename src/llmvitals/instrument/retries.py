@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from llmvitals.instrument.sessions import Fresh, hashed
@@ -26,7 +26,7 @@ class Failures:
     _keys: Fresh = field(default_factory=Fresh)
     _failed: OrderedDict[int, tuple[float, int]] = field(default_factory=OrderedDict)
 
-    def told(self, tenant: str, headers: dict[bytes, bytes]) -> bool:
+    def told(self, tenant: str, headers: Mapping[bytes, bytes]) -> bool:
         """Whether the headers say that the call is made again."""
         again = headers.get(SAYS_SO, b"").strip().isdigit() and int(headers[SAYS_SO]) > 0
         key = headers.get(KEY)

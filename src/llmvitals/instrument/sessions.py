@@ -16,14 +16,29 @@ MOST = 50_000
 so that a session that calls often is in it all the same."""
 
 
-def hashed(*parts: str | bytes) -> int:
+class Hash:
     """64 bits for text that is not to be kept, different in each process."""
-    digest = hashlib.blake2b(digest_size=8, key=_KEY)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return int.from_bytes(digest.digest(), "little")
+
+    def __init__(self, *parts: str | bytes) -> None:
+        self._digest = hashlib.blake2b(digest_size=8, key=_KEY)
+        for part in parts:
+            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            self._digest.update(len(data).to_bytes(8, "little"))
+            self._digest.update(data)
+
+    def more(self, data: bytes) -> None:
+        """The text goes on."""
+        self._digest.update(data)
+
+    @property
+    def value(self) -> int:
+        """The hash of all that came so far."""
+        return int.from_bytes(self._digest.digest(), "little")
+
+
+def hashed(*parts: str | bytes) -> int:
+    """The hash of several texts in this order."""
+    return Hash(*parts).value
 
 
 @dataclass(slots=True)
@@ -96,14 +111,14 @@ class Sessions:
         self.tools = LastMinute(clock)
         self._told = Fresh()
 
-    def called(self, session: str) -> None:
+    def called(self, tenant: str, session: str) -> None:
         """A session makes a call."""
-        self.calls.add(hashed(session))
+        self.calls.add(hashed(tenant, session))
 
-    def used_tool(self, session: str, call_id: str, spelled: str) -> None:
+    def used_tool(self, tenant: str, session: str, call_id: str, spelled: str) -> None:
         """What a call says that its session's latest answer called; told again (a retry), it counts once."""
-        if not call_id or self._told.first(hashed(session, call_id, spelled)):
-            self.tools.add(hashed(session, spelled))
+        if not call_id or self._told.first(hashed(tenant, session, call_id, spelled)):
+            self.tools.add(hashed(tenant, session, spelled))
 
     def repeats(self) -> int:
         """Most repeats of one tool with the same arguments: the first time is none."""

@@ -6,9 +6,10 @@ decoded; an event that is spread over chunks is kept until it ends, within a bou
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -30,9 +31,12 @@ class Eyes(Protocol):
         """That was the last one."""
 
 
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+
+
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
 
 
 class _Delta(msgspec.Struct):
@@ -129,7 +133,7 @@ class Stream:
             return
         try:
             found = _decode_event(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if found.usage is not None:
             _note_usage(call, found.usage)
@@ -152,16 +156,11 @@ class Whole:
         self._tail = (self._tail + chunk)[-_TAIL:] if len(chunk) < _TAIL else chunk[-_TAIL:]
 
     def end(self) -> None:
-        """Read the usage."""
-        found = None
-        for found in _USAGE.finditer(self._tail):
-            pass
-        if found is not None:
-            end = _closing(self._tail, found.end())
-            try:
-                _note_usage(self._call, _decode_usage(self._tail[found.end() : end]))
-            except msgspec.DecodeError:
-                pass
+        """Read the usage, the last one that stands there."""
+        starts = [found.end() for found in _USAGE.finditer(self._tail)]
+        if starts:
+            with contextlib.suppress(msgspec.DecodeError):
+                _note_usage(self._call, _decode_usage(self._tail[starts[-1] : _closing(self._tail, starts[-1])]))
         self._tail = b""
 
 

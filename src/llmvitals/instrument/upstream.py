@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmvitals.instrument.call import Call
+from llmvitals.instrument.counts import status_label
 from llmvitals.instrument.store import Store
 
 
@@ -33,7 +34,7 @@ class Upstream:
 
     def answering(self, status: int) -> None:
         """The head of its answer came, tried again or not."""
-        self._store.add("llm_gateway_upstream_requests_total", 1, (("status", str(status)), *self._label))
+        self._store.add("llm_gateway_upstream_requests_total", 1, (("status", status_label(status)), *self._label))
 
     def ended(self, seconds: float) -> None:
         """The last byte of an answer came; ``seconds``: since it was sent."""
