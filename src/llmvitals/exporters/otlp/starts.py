@@ -29,13 +29,13 @@ class Starts:
 
         Unknown starts are the moment of first sight, the same as the point's own: what was counted before happened at some
         time (OpenTelemetry's data model, "Cumulative streams: handling unknown start time"). A value that fell, or a process
-        younger than the point before, began anew: when the process says, but not before that point.
+        younger than the point before, began anew: when the process says, but after that point.
         """
         known = self._known.get(key)
         if known is None:
             start = min(told or at, at)
         elif value < known.value or told > known.at:
-            start = min(max(told, known.at), at)
+            start = min(max(told, known.at + 1), at)
         else:
             start = known.start
         self._known[key] = _Known(start, at, value)
