@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from llmvitals.errors import SpansError
+from llmvitals.errors import MissingExtraError, SpansError
 from llmvitals.settings import Spans
-from llmvitals.telemetry.spans.decode import decode
+from llmvitals.telemetry.spans.decode import _messages, decode
 from llmvitals.telemetry.spans.model import Batch, Ended, Request, Vantage
 from llmvitals.telemetry.spans.sound import REFUSALS
 from support import otlp
@@ -304,3 +305,13 @@ def test_a_real_vllm_is_read_as_it_sent_itself(shared: Path) -> None:
     others = [otlp.span(name) for name in sample["other_span_names"]]
     batch = read(*others)
     assert batch.other == batch.spans == len(others)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    _messages.cache_clear()
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
+    with pytest.raises(MissingExtraError) as error:
+        decode(b"", CONFIG)
+    assert "llmvitals[otel]" in error.value.remedy
+    monkeypatch.undo()
+    assert decode(b"", CONFIG) == Batch()

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
-
-from llmvitals.errors import SpansError
+from llmvitals.errors import MissingExtraError, SpansError
 from llmvitals.settings import Spans
 from llmvitals.telemetry.spans import attributes, sound
 from llmvitals.telemetry.spans.dialects import DIALECTS, Dialect
@@ -20,9 +16,13 @@ from llmvitals.telemetry.spans.ending import ended
 from llmvitals.telemetry.spans.model import Batch, Ended, Request, Sent
 from llmvitals.telemetry.spans.nested import fold
 
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
+
 _REMEDY = (
     "Send OTLP traces as protobuf (OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf, or grpc); "
-    "JSON, metrics and logs are not taken"
+    "JSON, metrics and logs are not taken."
 )
 
 _NANOSECONDS = 10**9
@@ -43,11 +43,12 @@ class _Process:
 def decode(body: bytes, config: Spans) -> Batch:
     """Read an ExportTraceServiceRequest. Every span of it is in exactly one of requests, other and refused.
 
-    Raises :class:`SpansError` where the bytes are none.
+    Raises :class:`SpansError` where the bytes are none, :class:`MissingExtraError` where OTLP's messages are not installed.
     """
+    messages, malformed = _messages()
     try:
-        export = ExportTraceServiceRequest.FromString(body)
-    except (DecodeError, ValueError, RecursionError):  # its message may quote the body
+        export = messages.FromString(body)
+    except (malformed, ValueError, RecursionError):  # its message may quote the body
         raise SpansError("not an OTLP export of spans", place=f"body of {len(body)} bytes", remedy=_REMEDY) from None
     sent: list[Sent] = []
     refused: Counter[str] = Counter()
@@ -62,6 +63,21 @@ def decode(body: bytes, config: Spans) -> Batch:
             told += len(requests)
             sent.append(Sent(attributes.resource(group.resource.attributes), tuple(requests)))
     return Batch(tuple(sent), spans - told - refused.total(), dict(refused), spans)
+
+
+@cache
+def _messages() -> tuple[type[ExportTraceServiceRequest], type[Exception]]:
+    """The message of an export and the error of one that is none; an extra, loaded by who takes spans."""
+    try:
+        from google.protobuf.message import DecodeError  # noqa: PLC0415
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError(
+            "spans need the messages of OTLP, which are not installed",
+            place="spans",
+            remedy="Install them with: pip install 'llmvitals[otel]'.",
+        ) from None
+    return trace_service_pb2.ExportTraceServiceRequest, DecodeError
 
 
 def _read_scope(scope: ScopeSpans, config: Spans, process: _Process, refused: Counter[str]) -> None:
