@@ -143,9 +143,9 @@ def test_spans_that_a_fault_of_the_ledger_loses_are_counted_as_lost(made, ledger
 
 
 def test_a_sender_is_told_which_spans_could_not_be_used(made):
-    intake = made(Gate(is_open=True, refused={"no-times": 2, "no-id": 1, "late": 0}))
+    intake = made(Gate(is_open=True, refused={"order": 2, "new-reason": 1, "ids": 0}))
     answer = intake.take(b"12345", "http", "").result(WAIT)
-    assert (answer.result, answer.rejected, answer.message) == (Result.PARTIAL, 3, "no-times: 2, no-id: 1")
+    assert (answer.result, answer.rejected, answer.message) == (Result.PARTIAL, 3, "2 ended before it began, 1 new-reason")
 
 
 def test_a_body_that_is_too_large_is_never_decoded(made):

@@ -35,6 +35,7 @@ NAMES = (
     "llmvitals_spans_total",
     "llmvitals_spans_dropped_total",
     "llmvitals_spans_open",
+    "llmvitals_spans_hurried_total",
     "llmvitals_span_pending_bytes",
     "llmvitals_span_senders",
 )

@@ -23,6 +23,7 @@ from llmvitals.exporters.spans.unpack import TooLargeError, claimed, unpacked
 from llmvitals.settings import Spans
 from llmvitals.telemetry.spans.decode import decode
 from llmvitals.telemetry.spans.model import Batch, Place, Shown
+from llmvitals.telemetry.spans.sound import REFUSALS
 
 RETRY_SECONDS = 1
 """After so long a sender that was refused for want of room may come again. Senders of OpenTelemetry give up an export after
@@ -281,4 +282,4 @@ def _where(error: BaseException) -> str:
 
 def refusals(refused: Iterable[tuple[str, int]]) -> str:
     """Why spans could not be used, for their sender."""
-    return ", ".join(f"{reason}: {count}" for reason, count in refused if count)
+    return ", ".join(f"{count} {REFUSALS.get(reason, reason)}" for reason, count in refused if count)
