@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -97,3 +98,21 @@ class Call:
             await gone
         finally:
             forget()
+
+
+_current: ContextVar[Call | None] = ContextVar("llmvitals_call", default=None)
+
+
+def current() -> Call | None:
+    """The call that this task serves; None outside of one."""
+    return _current.get()
+
+
+def enter(call: Call) -> Token[Call | None]:
+    """This task serves a call from now on; tasks and threads that it starts do too."""
+    return _current.set(call)
+
+
+def leave(token: Token[Call | None]) -> None:
+    """This task does not serve it any more."""
+    _current.reset(token)

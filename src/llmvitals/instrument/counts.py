@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -10,10 +11,13 @@ from llmvitals.instrument.call import Call
 from llmvitals.instrument.store import NONE, Labels, Store
 from llmvitals.instrument.tenants import OTHER, TopTenants
 
+_log = logging.getLogger(__name__)
+
 LARGE_TOKENS = 1024
 """Prompts are large from here on (the contract's split)."""
 
 CLIENT_LEFT = 499
+SERVER_ERROR = 500
 FAILED = frozenset({429, CLIENT_LEFT})
 """Statuses besides 5xx after which a client tries again: refused, or given up at its own timeout."""
 
@@ -35,7 +39,9 @@ def status_label(status: int) -> str:
 
 
 class Counts:
-    """``tenanted``: whether calls have tenants; ``prompts``: whether an eye is on what they ask."""
+    """``prompts``: whether an eye is on what calls ask. ``without_usage``: answers of which the engine told no usage; ``unread``:
+    bodies that were too long or in no form that is known.
+    """
 
     def __init__(self, store: Store, tenants: TopTenants, *, prompts: bool) -> None:
         self._store = store
@@ -122,7 +128,7 @@ class Counts:
 
     def ended(self, call: Call, seconds: float) -> None:
         """A call ended, so many seconds after it came."""
-        whose, status = self.whose(call), call.status or 500
+        whose, status = self.whose(call), call.status or SERVER_ERROR
         with self._store.lock:
             self._store.add("llm_gateway_requests_total", 1, (*whose, ("status", status_label(status))))
             self._store.observe("llm_gateway_request_seconds", seconds)
@@ -137,6 +143,7 @@ class Counts:
                 self._usage(call)
 
     def _usage(self, call: Call) -> None:
+        were_told = self.usage_is_told
         if call.prompt_tokens is None or call.output_tokens is None:
             if call.status == HTTPStatus.OK and not call.cut:
                 self._untold += 1
@@ -147,6 +154,8 @@ class Counts:
             self._used(call, call.prompt_tokens, call.output_tokens)
         if self._told + self._untold > _LATEST:
             self._told, self._untold = self._told // 2, self._untold // 2
+        if were_told and not self.usage_is_told:
+            _log.warning("%s; tokens are not shown meanwhile (%d calls so far)", _NO_USAGE, self.without_usage)
 
     def _used(self, call: Call, prompt: int, output: int) -> None:
         label = self._tenants.used(call.tenant, prompt + output)

@@ -52,7 +52,7 @@ class Middleware:
         self.deadline = deadline
         self.body_limit = body_limit
         self.cancel = cancel
-        kit.begin(tenanted=tenant is not None, sessioned=session is not None, users=user_request is not None)
+        kit.calls.begin(tenanted=tenant is not None, sessioned=session is not None, users=user_request is not None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count it when it is a model call."""

@@ -9,9 +9,9 @@ from opentelemetry import context as otel
 from starlette.types import Message, Receive, Scope, Send
 
 from llmvitals.instrument import body, stream
-from llmvitals.instrument.call import Call, now
+from llmvitals.instrument.call import Call, enter, leave, now
 from llmvitals.instrument.counts import CLIENT_LEFT
-from llmvitals.instrument.kit import Gateway, entered, left
+from llmvitals.instrument.kit import Gateway
 from llmvitals.instrument.refusals import Expired, Refused
 from llmvitals.instrument.sessions import Hash
 
@@ -38,9 +38,9 @@ class Passage:
         call.tenant, call.session = tenant, session
         call.deadline = None if seconds is None else call.arrived + seconds
         self._hash = Hash(tenant, session, call.route)
-        self._again = self.kit.came(call, self._headers, user_request)
+        self._again = self.kit.calls.came(call, self._headers, user_request)
         self._context = otel.attach(self.kit.spans.begin(call, self._headers))
-        self._token = entered(call)
+        self._token = enter(call)
 
     # -- what the client sends -----------------------------------------------------------------------------------------
     async def receive(self) -> Message:
@@ -69,7 +69,7 @@ class Passage:
     def _read(self) -> None:
         whole, self._body = self._body, None
         self.call.body, self.call.prompt_chars = self._hash.value, self._body_bytes
-        self.kit.asked(self.call, body.read(bytes(whole)) if whole is not None else None, again=self._again)
+        self.kit.calls.asked(self.call, body.read(bytes(whole)) if whole is not None else None, again=self._again)
 
     async def _until_left(self) -> Message:
         """All of the body is here: what comes next can only be that the client leaves."""
@@ -95,7 +95,7 @@ class Passage:
         elif kind == "http.response.start":
             self.started = True
             self.call.status, self.call.cut = message["status"], ""  # what broke off before was tried again
-            self._eyes = stream.eyes(self.call, message.get("headers", ()), self.kit.counts.first_token)
+            self._eyes = stream.eyes(self.call, message.get("headers", ()), self.kit.calls.counts.first_token)
         try:
             await self._send(message)
         except OSError:
@@ -124,7 +124,7 @@ class Passage:
         self._count()
         if self._watch is not None and not self._watch.cancel() and not self._watch.cancelled():
             self._watch.exception()  # asked for, so that nobody calls it lost
-        left(self._token)
+        leave(self._token)
         otel.detach(self._context)
 
     def _count(self) -> None:
@@ -141,6 +141,6 @@ class Passage:
             call.status, call.cut = HTTPStatus.INTERNAL_SERVER_ERROR, ""
         elif not self._complete:
             call.cut = call.cut or ("timeout" if self._timed_out else "upstream")
-        self.kit.ended(call, now() - call.arrived)
+        self.kit.calls.ended(call, now() - call.arrived)
         failed = str(int(call.status or 0)) if (call.status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
         self.kit.spans.end(call, self._error or call.cut or failed)
