@@ -71,6 +71,10 @@ def test_sequences_of_one_prompt_are_requests_of_their_own_and_a_child_names_its
     assert len({one.trace_id for one in requests}) == 3
 
 
+def test_a_parent_of_zeros_is_none() -> None:
+    assert only(otlp.vllm_span(parent="00" * 8)).parent_id == ""
+
+
 def test_processes_are_told_apart_by_their_resource() -> None:
     one, two = otlp.vllm_resource(11, host__name="node-a"), otlp.vllm_resource(12)
     startup = otlp.span("Load model")

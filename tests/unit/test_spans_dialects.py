@@ -114,6 +114,11 @@ def test_a_time_that_trtllm_does_not_have_is_not_known() -> None:
     assert absent_e2e.e2e == 1.0  # the span's own length
 
 
+def test_no_token_is_no_generation_of_trtllm_unless_it_was_cut() -> None:
+    assert none(trtllm(gen_ai__usage__completion_tokens=0), scope="trt.llm")
+    assert only(trtllm('["cancelled"]', gen_ai__usage__completion_tokens=0), scope="trt.llm").ended is Ended.LEFT
+
+
 def test_handlers_of_the_disaggregated_server_are_no_requests_of_an_engine() -> None:
     handlers = [otlp.span(name, kind=otlp.SERVER) for name in ("openai_chat", "openai_completion")]
     assert none(*handlers, scope="trt.llm")
@@ -408,6 +413,10 @@ def test_a_proxy_span_without_a_call_may_be_a_management_route() -> None:
     assert none(otlp.span(PROXY, kind=otlp.SERVER), scope="litellm")
 
 
+def test_a_proxy_span_that_cannot_be_believed_and_tells_of_no_call_is_no_lost_request() -> None:
+    assert none(otlp.span(PROXY, kind=otlp.SERVER, seconds=-1.0), scope="litellm")
+
+
 def test_attempts_of_one_call_are_one_request_that_ended_as_the_last() -> None:
     proxy = otlp.span(PROXY, kind=otlp.SERVER, seconds=2.0)
     failed = litellm_call(proxy, seconds=0.25, error__code="500")
@@ -422,6 +431,7 @@ def test_attempts_of_one_call_are_one_request_that_ended_as_the_last() -> None:
         ("400", "BadRequestError", Ended.CLIENT_ERROR),
         ("500", "InternalServerError", Ended.ERROR),
         ("insufficient_quota", "RateLimitError", Ended.REFUSED),
+        ("429", "APIError", Ended.REFUSED),
     ],
 )
 def test_a_call_of_litellm_that_failed(code: str, error: str, ended: Ended) -> None:
