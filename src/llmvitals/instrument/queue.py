@@ -76,14 +76,12 @@ class Queue:
         """
         call, began = self._current(), now()
         try:
-            patience = self._patience(call)
-            if patience is not None and patience <= 0:
-                raise Expired("the time that this call may take is over")
+            _still_wanted(call)
             if free:
                 result = await turn()
             else:
                 with self._in_line(call):
-                    result = await _within(patience, call, turn)
+                    result = await _within(self._patience(call), call, turn)
         except Full:
             self._counted.dropped(call, Full.reason)
             raise
@@ -127,6 +125,8 @@ class Queue:
         with self._lock:
             while self._places and (self.most is None or self.running < (self.most or 0)):
                 place = self._places.popleft()
+                if place.done():
+                    continue  # given up, and not yet taken out
                 self.running += 1
                 loop = place.get_loop()
                 if loop is _running():
@@ -161,6 +161,13 @@ def _running() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _still_wanted(call: Call | None) -> None:
+    if call is not None and call.left:
+        raise Left("the client went away")
+    if call is not None and call.remaining() == 0:
+        raise Expired("the time that this call may take is over")
 
 
 async def _within(patience: float | None, call: Call | None, turn: Callable[[], Awaitable[T]]) -> T:
