@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -83,6 +84,8 @@ class HttpCollector(Collector):
                     owner.got.append(Got(request, len(whole), headers, packing))
                 self.send_response(status or 200)
                 self.send_header("content-length", "0")
+                if status == HTTPStatus.FOUND:
+                    self.send_header("location", "/login")
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -157,9 +160,10 @@ def samples(requests: Sequence[Any]) -> dict[Key, float]:
                 found[metric.name, frozenset(labels.items())] = point.as_double
                 continue
             below = 0
-            for bound, count in zip([*point.explicit_bounds, math.inf], point.bucket_counts, strict=False):
+            for bound, count in zip([*point.explicit_bounds, math.inf], point.bucket_counts, strict=True):
                 below += count
-                found[f"{metric.name}_bucket", frozenset({**labels, "le": repr(bound)}.items())] = below
+                if point.explicit_bounds:  # without edges a page has the count alone
+                    found[f"{metric.name}_bucket", frozenset({**labels, "le": repr(bound)}.items())] = below
             found[f"{metric.name}_count", frozenset(labels.items())] = point.count
             if point.HasField("sum"):
                 found[f"{metric.name}_sum", frozenset(labels.items())] = point.sum

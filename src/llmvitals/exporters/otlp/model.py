@@ -20,7 +20,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A point of a histogram. ``counts``: in each bucket by itself, one more than ``bounds``; both empty where it has no edges.
+    """A point of a histogram. ``counts``: in each bucket by itself, one more than there are ``bounds``.
 
     ``total``: the sum of what was observed, None where that is not known.
     """
@@ -29,8 +29,8 @@ class Bars:
     start: int
     count: int
     total: float | None
-    bounds: tuple[float, ...] = ()
-    counts: tuple[int, ...] = ()
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
     exemplars: tuple[Exemplar, ...] = ()
 
 

@@ -141,11 +141,16 @@ class _Why(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.text = ""
+        self._told: dict[int, str] = {}
         self._heard_in = 0
 
+    @property
+    def text(self) -> str:
+        """The newest message of each level: that it gave up, and what went wrong before."""
+        return " ".join(self._told.values())
+
     def __enter__(self) -> None:
-        self.text, self._heard_in = "", threading.get_ident()
+        self._told, self._heard_in = {}, threading.get_ident()
         self._LOGGER.addHandler(self)
 
     def __exit__(self, *_: object) -> None:
@@ -154,4 +159,4 @@ class _Why(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the newest message."""
         if record.thread == self._heard_in:
-            self.text = record.getMessage()[:_SHOWN]
+            self._told[record.levelno] = record.getMessage()[:_SHOWN]

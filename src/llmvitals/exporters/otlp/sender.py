@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import requests
 
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Otlp
@@ -67,6 +70,25 @@ def _check_authority(path: str) -> None:
         ) from None
 
 
+def _session(authority: str) -> requests.Session:
+    """Connections to a collector, with two things put right that would be lost on the way.
+
+    The variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, which many environments set, take precedence over a session's own
+    authority, though not over a request's; and the library takes a redirection, like one to where people log in, for an
+    export that was taken.
+    """
+    session = requests.Session()
+    session.hooks["response"].append(_not_elsewhere)
+    if authority:
+        session.request = partial(session.request, verify=authority)  # type: ignore[method-assign]
+    return session
+
+
+def _not_elsewhere(answer: requests.Response, **_: object) -> None:
+    if answer.is_redirect:
+        raise requests.RequestException(f"redirected elsewhere ({answer.status_code})")
+
+
 def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
     from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
@@ -77,6 +99,7 @@ def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporte
         headers=dict(headers),
         timeout=otlp.timeout_seconds,
         compression=Compression.Gzip if otlp.gzip else Compression.NoCompression,
+        session=_session(otlp.ca_file),
     )
 
 

@@ -116,9 +116,7 @@ class Values:
                 self.left_out += 1
                 continue
             start = self.starts.of((name, labels), count, at, _of_instance(process, labels))
-            # One bucket of all says no more than the count: a histogram without edges has none.
-            shape = (tuple(bounds), counts) if bounds else ((), ())
-            yield Bars(labels, start, int(count), one.total, *shape, tuple(one.exemplars))
+            yield Bars(labels, start, int(count), one.total, tuple(bounds), counts, tuple(one.exemplars))
 
 
 def _collected(snapshots: Iterable[Snapshot]) -> dict[str, _Told]:
