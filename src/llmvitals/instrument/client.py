@@ -1,0 +1,148 @@
+"""What goes to an engine and comes back, counted by upstream: an httpx transport around the one that a gateway has.
+
+Nothing is kept or held back: each piece of an answer is passed on as it comes. When the call's client goes away the request
+is given up at once, which closes the connection and lets the engine stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import httpx
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from llmvitals.instrument.call import Call, now
+from llmvitals.instrument.refusals import Left
+
+if TYPE_CHECKING:
+    from llmvitals.instrument.kit import Gateway
+
+_TRACE = TraceContextTextMapPropagator()
+
+_NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """Requests to one upstream, sent by ``inner``. Attempts that ``inner`` repeats by itself are not seen: have it repeat none."""
+
+    def __init__(self, kit: Gateway, upstream: str, inner: httpx.AsyncBaseTransport) -> None:
+        self._kit = kit
+        self._upstream = kit.upstream(upstream)
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it. Raises what ``inner`` raises, and :class:`Left` when the call's client went away meanwhile."""
+        call, began = self._kit.current(), now()
+        self._upstream.sending()
+        if call is not None:
+            _traced(request.headers, call)
+        try:
+            async with _while_wanted(call):
+                answer = await self._inner.handle_async_request(request)
+        except _NO_CONNECTION:
+            self._upstream.connect_error(now() - began)
+            raise
+        except BaseException:
+            self._upstream.given_up(now() - began)
+            raise
+        self._upstream.answering(answer.status_code)
+        if not isinstance(answer.stream, httpx.AsyncByteStream):
+            raise TypeError(f"{type(self._inner).__name__} gives answers that cannot be awaited")
+        answer.stream = _Answer(answer.stream, self, call, began)
+        return answer
+
+    def over(self, began: float, error: BaseException | None) -> None:
+        """An answer that had begun came to its end, whole or not."""
+        seconds = now() - began
+        if error is None:
+            self._upstream.ended(seconds)
+        elif isinstance(error, httpx.TransportError):  # the gateway's own clock, or the upstream closed or reset it
+            self._upstream.cut("timeout" if isinstance(error, httpx.TimeoutException) else "upstream", seconds)
+        else:
+            self._upstream.given_up(seconds)
+
+    async def aclose(self) -> None:
+        """Close what sends the requests."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self._inner.__aexit__(exc_type, exc_value, traceback)
+
+
+class _Answer(httpx.AsyncByteStream):
+    """An answer's bytes, each piece passed on as it comes."""
+
+    def __init__(self, inner: httpx.AsyncByteStream, transport: Transport, call: Call | None, began: float) -> None:
+        self._inner = inner
+        self._transport = transport
+        self._call = call
+        self._began = began
+        self._over = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = aiter(self._inner)
+        try:
+            while True:
+                async with _while_wanted(self._call):
+                    piece = await anext(pieces, None)
+                if piece is None:
+                    break
+                yield piece
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._end(None)
+
+    async def aclose(self) -> None:
+        """Let the answer go, read to its end or not."""
+        self._end(asyncio.CancelledError())
+        await self._inner.aclose()
+
+    def _end(self, error: BaseException | None) -> None:
+        if not self._over:
+            self._over = True
+            self._transport.over(self._began, error)
+
+
+def _traced(headers: httpx.Headers, call: Call) -> None:
+    """The call's span becomes the parent of what the engine tells; a ``traceparent`` of the client is replaced by it."""
+    if call.span is not None and call.span.get_span_context().is_valid:
+        told: dict[str, str] = {}
+        _TRACE.inject(told, trace.set_span_in_context(call.span))
+        headers.pop("tracestate", None)
+        headers.update(told)
+
+
+@asynccontextmanager
+async def _while_wanted(call: Call | None) -> AsyncIterator[None]:
+    """Give up what is awaited inside when the call's client goes away. Raises :class:`Left` then."""
+    if call is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    forget = None
+    try:
+        async with asyncio.timeout(None) as wanted:
+            forget = call.on_leaving(lambda: wanted.reschedule(loop.time()))
+            yield
+    except TimeoutError:
+        if wanted.expired():
+            raise Left("the client went away") from None
+        raise
+    finally:
+        if forget is not None:
+            forget()
