@@ -39,7 +39,7 @@ from llmvitals.telemetry.flight import land
 from llmvitals.telemetry.gateways.join import of_calls
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Fetcher, RawPage, page_url
-from llmvitals.telemetry.spans.model import Place, Shown
+from llmvitals.telemetry.spans.model import Place, Request, Shown
 
 MARGIN_INTERVALS = 2
 """Intervals that the history reaches back beyond the window."""
@@ -72,6 +72,9 @@ class Cycle:
 
 class Traces(Protocol):
     """What takes in spans, see :class:`llmvitals.exporters.spans.receiver.Receiver`."""
+
+    def probed(self, requests: Sequence[Request]) -> None:
+        """Take our own probes in, as the callers of what engines tell of them. Called before :meth:`shown`."""
 
     def shown(self, places: Sequence[Place]) -> Mapping[str, Shown]:
         """What belongs on each target's page now, by instance. Called once per cycle."""
@@ -173,6 +176,7 @@ class Engine:
         start = time.perf_counter()
         told: set[str] = set()
         try:
+            traces.probed([request for watch in watches for request in watch.probed()])
             shown = traces.shown(
                 [place_of(w.name, w.target, w.readable, gateway=w.gateway, seen=seen) for w in watches]
             )

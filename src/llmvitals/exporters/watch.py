@@ -23,7 +23,7 @@ from llmvitals.telemetry.headers import read_headers
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
-from llmvitals.telemetry.spans.model import Shown
+from llmvitals.telemetry.spans.model import Request, Shown
 
 UP = "llm_target_up"
 
@@ -128,6 +128,10 @@ class Watch:
             self.prober.tick(self.history[-1])
         except Exception as error:  # a probe never takes the page down
             log("probe-failed", level=logging.WARNING, instance=self.name, error=repr(error))
+
+    def probed(self) -> tuple[Request, ...]:
+        """The probes that ended well since this was asked last, as callers of their engine's spans."""
+        return self.prober.taken() if self.prober is not None else ()
 
     def record(self, page: RawPage, around: Around) -> Iterator[Collected]:
         """Add one page, and what was seen beside the engine at the same time, to the history."""

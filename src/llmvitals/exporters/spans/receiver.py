@@ -27,7 +27,7 @@ from llmvitals.exporters.spans.intake import Intake, Result
 from llmvitals.exporters.web_config import Web
 from llmvitals.settings import Settings
 from llmvitals.telemetry.spans.ledger import Ledger
-from llmvitals.telemetry.spans.model import Place, Shown
+from llmvitals.telemetry.spans.model import Batch, Place, Request, Sent, Shown
 
 START_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
@@ -142,6 +142,11 @@ class Receiver:
 
         self._ledger = Ledger(settings, previous=self._ledger)
         self.intake.reload(after, self._ledger)
+
+    def probed(self, requests: Sequence[Request]) -> None:
+        """Take our own probes in, as the callers of what engines tell of them."""
+        if requests:
+            self._ledger.take(Batch((Sent((), tuple(requests)),), spans=len(requests)), "")
 
     def shown(self, places: Sequence[Place]) -> dict[str, Shown]:
         """What belongs on each target's page now, by instance. Called once per cycle."""

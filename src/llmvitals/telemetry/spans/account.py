@@ -12,13 +12,16 @@ from llmvitals.settings import Slo
 from llmvitals.slo import Promise, promises
 from llmvitals.telemetry.spans.model import Place, Request, Shown, Vantage
 from llmvitals.telemetry.spans.senders import By, Resource
-from llmvitals.telemetry.spans.tally import UNKNOWN_CLASS, Tally, edges_of
+from llmvitals.telemetry.spans.tally import FRONTEND, UNKNOWN_CLASS, Histogram, Tally, edges_of
 from llmvitals.telemetry.spans.verdict import Classes
 
 MOST_MODELS = 32
 """Models of one target that are told apart; requests of others count as :data:`OTHER_MODELS`."""
 
 OTHER_MODELS = "other"
+
+PROBE_CLASS = "probe"
+"""The class under which it is told what probes took around the engine. They are nobody's request and count nowhere else."""
 
 _NO_MODEL = "its spans do not name their model, and its page names several"
 _HIDDEN = ("llm_slo_*", "llm_span_*")
@@ -47,6 +50,7 @@ class Account:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._tallies: dict[tuple[str, str, Vantage], Tally] = {}
+        self._probes: dict[tuple[str, str], Histogram] = {}
         self._models: set[str] = set()
         self._last_end: dict[Vantage, float] = {}
         self._joins: set[str] = set()
@@ -64,6 +68,13 @@ class Account:
     def around(self, request: Request, tenant: str, route: str, seconds: float, parent: str, book: Book) -> None:
         """Count what one of its requests took around the engine."""
         self._tally(request, tenant, route, book).around(request, seconds, parent, book.edges)
+
+    def probed(self, request: Request, seconds: float, parent: str, book: Book) -> None:
+        """Count what a probe took around the engine."""
+        model = self._model(request)
+        self._models.add(model)
+        found = self._probes.setdefault((model, parent), Histogram.over(book.edges[FRONTEND]))
+        found.add(seconds, request.end, request.trace_id)
 
     def _tally(self, request: Request, tenant: str, route: str, book: Book) -> Tally:
         promise = book.classes.of(request.model, self.place.models, tenant, route)
@@ -109,6 +120,10 @@ class Account:
             else:  # shown without a model they would be read as each one's
                 for family in _HIDDEN:
                     samples[family_gap(family, GapKind.UNSUPPORTED, _NO_MODEL, **labels)] = 1.0
+        for (model, parent), histogram in self._probes.items():
+            if model or len(place.models) < 2:
+                named = {**labels, **({"model": model} if model else {}), "slo_class": PROBE_CLASS, "parent": parent}
+                histogram.show(FRONTEND, tuple(sorted(named.items())), samples, exemplars)
         samples.update(self._about(labels, senders, book))
         return Shown(samples, exemplars)
 

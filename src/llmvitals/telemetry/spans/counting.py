@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from llmvitals.settings import Settings
+from llmvitals.telemetry.probe.trace import is_probe
 from llmvitals.telemetry.spans.account import Account, Book, Sender
 from llmvitals.telemetry.spans.joining import Joining, Told
 from llmvitals.telemetry.spans.model import Attributes, Place, Request, Shown, Vantage
@@ -39,10 +40,10 @@ NO_TARGET = "no-target"  # nothing told whose it is
 class Counts:
     """What became of all spans: ``spans`` = ``taken`` + ``other`` + ``dropped`` + ``open``, at any moment.
 
-    ``taken``: requests that count (of a client: that were there for others), by dialect; ``other``: no requests; ``dropped``: by
-    reason; ``open``: that wait for their call or their target. Beside that: ``joined``: requests of engines that had a parent, by
-    how a caller was found (parent, trace, none); ``hurried``: requests that were settled early since too many waited;
-    ``senders``: processes that are known, by how their target was found; ``unplaced``: those without one, by why.
+    ``taken``: requests that count (of a client: that were there for others), by dialect; ``other``: no requests, and probes;
+    ``dropped``: by reason; ``open``: that wait for their call or their target. Beside that: ``joined``: requests of engines
+    that had a parent, by how a caller was found (parent, trace, none); ``hurried``: requests that were settled early since too
+    many waited; ``senders``: processes that are known, by how their target was found; ``unplaced``: those without one, by why.
     """
 
     spans: int = 0
@@ -139,8 +140,12 @@ class Counting:
 
     # -- what joining has settled ---------------------------------------------------------------------------------------
     def settled(self, told: Told) -> None:
-        """Count a request, or let it wait for its target; a client's was there for others."""
-        if told.sender is None:
+        """Count a request, or let it wait for its target; a client's was there for others, and a probe is no user's."""
+        if is_probe(told.request.trace_id):
+            told.counted = True
+            self._other += 1
+            self._open -= 1
+        elif told.sender is None:
             self._done(told.request)
         elif told.sender.account is None:
             self._wait(_Waiting(self._now, told))
@@ -152,6 +157,8 @@ class Counting:
         account = told.sender.account if told.sender is not None else None
         if account is None:
             self._wait(_Waiting(self._now, told, seconds, parent))
+        elif is_probe(told.request.trace_id):
+            account.probed(told.request, seconds, parent, self._book)
         elif told.counted:
             account.around(told.request, told.tenant, told.route, seconds, parent, self._book)
 
