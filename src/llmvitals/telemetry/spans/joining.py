@@ -131,7 +131,7 @@ class Joining:
             if oldest.arrived <= now < oldest.arrived + self._seconds:
                 return
             del self._held[oldest]
-            self._over(oldest, now)
+            self._over(oldest)
 
     # -- taking in ----------------------------------------------------------------------------------------------------
     def _take_engine(self, told: Told, now: float) -> None:
@@ -141,7 +141,7 @@ class Joining:
         held = _Held(told, now, settled=not self._inherited or bool(told.tenant and told.route), engines=1)
         if held.settled:
             self._sink.settled(told)
-        self._hold(held, trace, now)
+        self._hold(held, trace)
         self._seek(held, trace)
 
     def _take_caller(self, told: Told, now: float) -> None:
@@ -160,20 +160,20 @@ class Joining:
         else:
             trace.clients += 1
             trace.client = held
-        self._hold(held, trace, now)
+        self._hold(held, trace)
         if request.vantage is Vantage.CLIENT and request.parent_id:
             self._seek(held, trace)
         trace.callers[request.span_id] = held
         for child in trace.orphans.pop(request.span_id, ()):
             self._link(child, held)
 
-    def _hold(self, held: _Held, trace: _Trace, now: float) -> None:
+    def _hold(self, held: _Held, trace: _Trace) -> None:
         self._held[held] = None
         trace.members += 1
         while len(self._held) > self._most:
             oldest, _ = self._held.popitem(last=False)
             self.hurried += 1
-            self._over(oldest, now, hurried=True)
+            self._over(oldest, hurried=True)
 
     # -- who called whom ----------------------------------------------------------------------------------------------
     def _seek(self, child: _Held, trace: _Trace) -> None:
@@ -214,7 +214,7 @@ class Joining:
         self._sink.settled(told)
 
     # -- over ---------------------------------------------------------------------------------------------------------
-    def _over(self, held: _Held, now: float, *, hurried: bool = False) -> None:
+    def _over(self, held: _Held, *, hurried: bool = False) -> None:
         """Its wait is over, or ended early since too many wait."""
         request = held.told.request
         trace = self._traces[request.trace_id]
@@ -226,8 +226,7 @@ class Joining:
         if request.vantage is not Vantage.ENGINE:
             self._caller_over(held, trace)
         elif self._engine_over(held, trace, hurried=hurried):
-            held.arrived = now
-            self._held[held] = None
+            self._held[held] = None  # behind its callers
             return
         trace.members -= 1
         if not trace.members:
