@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from prometheus_client import Metric
 
 from llmvitals.settings import Spans
-from llmvitals.telemetry.spans.model import Batch, Place, Shown
+from llmvitals.telemetry.spans.model import Batch, Place, Request, Shown
 
 SECRET = "my dog is called Rex"
 """What a sender wrote into a prompt, and nobody else may ever say."""
@@ -20,6 +20,7 @@ class Remembers:
     def __init__(self) -> None:
         self.taken: list[tuple[Batch, str]] = []
         self.settled = 0
+        self.callers: list[Request] = []
         self.places: Sequence[Place] = ()
         self.answer: dict[str, Shown] = {}
         self.error: Exception | None = None
@@ -38,6 +39,10 @@ class Remembers:
     def settle(self) -> None:
         """Count the calls."""
         self.settled += 1
+
+    def probed(self, requests: Sequence[Request]) -> None:
+        """Remember our own probes."""
+        self.callers += requests
 
     def shown(self, places: Sequence[Place]) -> dict[str, Shown]:
         """Whatever the test wants."""
