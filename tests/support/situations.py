@@ -10,6 +10,7 @@ from support.situation import PAGES, Situation, merged
 from support.situations_gateway import GATEWAY, WELL_GATEWAY
 from support.situations_hardware import HARDWARE, WELL_HARDWARE, api_process
 from support.situations_hardware import restarted as ended
+from support.situations_requests import REQUESTS, WELL_REQUESTS
 
 
 # -- 0: is it serving -------------------------------------------------------------------------------------------------
@@ -699,7 +700,7 @@ ENGINE: tuple[Situation, ...] = (
     ),
 )
 
-SITUATIONS = merged(ENGINE, HARDWARE, GATEWAY)
+SITUATIONS = merged(ENGINE, HARDWARE, GATEWAY, REQUESTS)
 
 WELL: Mapping[str, Callable[[], Window]] = {
     "moderate load": lambda: run(PAGES, healthy),
@@ -716,5 +717,6 @@ WELL: Mapping[str, Callable[[], Window]] = {
     "slow KV transfers": lambda: kv_transfer(ttft=0.2),
     **WELL_HARDWARE,
     **WELL_GATEWAY,
+    **WELL_REQUESTS,
 }
 """Windows in which nobody is hurt."""

@@ -10,6 +10,7 @@ from support.situation import PAGES
 from support.situations import adapter_slots, contradicting, kv_full, unbounded_output
 from support.situations_gateway import CALLS, Gate, fronted, usual
 from support.situations_hardware import Beside, beside, linked
+from support.situations_requests import BOUNDS_REQUESTS
 
 
 def mostly_bad_requests() -> Window:
@@ -466,6 +467,7 @@ def a_few_late(*, late: float = 3, gate: bool = False) -> Window:
 
 
 BOUNDS: Mapping[str, Callable[[], Window]] = {
+    **BOUNDS_REQUESTS,
     "died just now": died_just_now,
     "some scrapes fail": some_scrapes_fail,
     "a quiet restart that a scrape met": lambda: restart(failed=True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmvitals.series import Window
 from llmvitals.settings import DEFAULT_CLASS, Slo
-from llmvitals.signals.measure import growth, growth_by
+from llmvitals.signals.measure import growth_by
 from llmvitals.slo import promises
 
 REQUESTS = "llm_slo_requests_total"
@@ -20,16 +20,24 @@ ENGINE, GATEWAY = "engine", "gateway"
 VANTAGES = (GATEWAY, ENGINE)
 """Who timed requests, the one nearest to users first."""
 
-TIMES: Mapping[str, str] = {name: f"llm_span_{name}_seconds" for name in ("ttft", "tpot", "e2e")}
-"""The histogram of each time that may be promised, by the name of its objective."""
+TTFT = "llm_span_ttft_seconds"
+
+OBJECTIVES = ("ttft", "tpot", "e2e")
+"""Times that may be promised."""
+
+FAILED = "failed"
+"""What a request misses that ended in an error or was refused."""
+
+UNTOLD = "unknown"
+"""The class of requests of which nobody knows what they were promised: a failure of one is known, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """The requests of one class that ended in the window.
 
-    ``met``, ``unmet``: of those that could be judged; ``unknown``: the others. ``missed``: by objective (``failed`` among them),
-    ``timed``: how many had that time at all. ``thresholds`` in seconds; ``objective``: the share that was promised.
+    ``met``, ``unmet``: of those that could be judged; ``unknown``: the others. ``missed``: by objective (``failed`` among them).
+    ``thresholds`` in seconds; ``objective``: the share that was promised.
     """
 
     name: str
@@ -37,7 +45,6 @@ class Told:
     unmet: float
     unknown: float
     missed: Mapping[str, float]
-    timed: Mapping[str, float]
     thresholds: Mapping[str, float]
     objective: float
 
@@ -46,10 +53,21 @@ class Told:
         """Requests of which it is known whether they met their promise."""
         return self.met + self.unmet
 
+    @property
+    def failed(self) -> float:
+        """Requests that ended in an error or were refused: no time was held against anything."""
+        return self.missed.get(FAILED, 0.0)
+
+    @property
+    def answered(self) -> float:
+        """Judged requests that were answered."""
+        return max(0.0, self.judged - self.failed)
+
     def within(self, objective: str) -> float | None:
-        """Share of the timed requests inside one threshold; None where none was timed."""
-        timed = self.timed.get(objective, 0.0)
-        return max(0.0, 1.0 - self.missed.get(objective, 0.0) / timed) if timed > 0 else None
+        """Share of the answered requests inside one threshold; None where there are none, or no such threshold."""
+        if objective not in self.missed or self.answered <= 0:
+            return None
+        return max(0.0, 1.0 - self.missed[objective] / self.answered)
 
 
 def told(window: Window, slo: Slo, vantage: str) -> tuple[Told, ...]:
@@ -64,14 +82,12 @@ def told(window: Window, slo: Slo, vantage: str) -> tuple[Told, ...]:
 
 def _told(window: Window, slo: Slo, vantage: str, name: str, by: Mapping[str, Mapping[str, float]]) -> Told:
     own = {"slo_class": name, "vantage": vantage}
-    timed = {objective: growth(window, f"{family}_count", own) or 0.0 for objective, family in TIMES.items()}
     return Told(
         name,
         by["yes"].get(name, 0.0),
         by["no"].get(name, 0.0),
         by["unknown"].get(name, 0.0),
         growth_by(window, MISSED, "objective", own) or {},
-        timed,
         _thresholds(window, slo, name),
         _objective(window, slo, name),
     )

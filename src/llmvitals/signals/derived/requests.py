@@ -15,7 +15,18 @@ from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
 from llmvitals.signals.measure import Hist, binomial_tail, growth_by, hist, line
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.signals.told import ENDED, ENGINE, GATEWAY, REQUESTS, TIMES, VANTAGES, Told, told
+from llmvitals.signals.told import (
+    ENDED,
+    ENGINE,
+    GATEWAY,
+    OBJECTIVES,
+    REQUESTS,
+    TTFT,
+    UNTOLD,
+    VANTAGES,
+    Told,
+    told,
+)
 
 FINISHED = "llm_requests_finished_total"
 CALLS = "llm_gateway_requests_total"
@@ -34,6 +45,9 @@ leave after 5 s (OTEL_BSP_SCHEDULE_DELAY), and a span waits 10 s for its caller'
 
 LEAST_JUDGED = 10.0
 """Requests of a class from which on its share says something of the class."""
+
+SIZES = ("small", "large")
+"""Sizes of prompts as traces tell them; of others nobody counted the tokens."""
 
 SEEN = {ENGINE: "as the engine saw them", GATEWAY: "as callers saw them"}
 
@@ -57,8 +71,13 @@ def classes(c: Context, vantage: str = "") -> tuple[str, tuple[Told, ...]]:
 
 
 def _nobody(c: Context) -> Reading:
-    """Why no class has a count."""
-    return no_traffic("requests that traces told of") if c.good.tracks(REQUESTS) else missing(c, REQUESTS)
+    """Why no class has a count: nobody asked, or no traces come."""
+    if not c.good.tracks(REQUESTS):
+        return missing(c, REQUESTS)
+    finished = _finished(c) or 0.0
+    if finished < STOPPED_REQUESTS:
+        return no_traffic("requests that traces told of")
+    return absent(GapKind.STALE, f"{finished:.0f} requests finished, and no trace of one came", ENDED)
 
 
 def _told_of(c: Context, vantage: str) -> float:
@@ -66,8 +85,7 @@ def _told_of(c: Context, vantage: str) -> float:
     not among an engine's finished ones.
     """
     by = growth_by(c.good, ENDED, "ended", {"vantage": vantage}) or {}
-    kept = by if vantage == GATEWAY else {k: n for k, n in by.items() if k not in {"refused", "left"}}
-    return sum(kept.values())
+    return sum(n for ended, n in by.items() if vantage == GATEWAY or ended in {"ok", "error"})
 
 
 def _finished(c: Context) -> float | None:
@@ -145,7 +163,7 @@ def untold_failures(c: Context, vantage: str, found: Iterable[Told]) -> float:
         return 0.0
     http = c.growth("llm_http_requests_total", status="5xx") or 0.0
     failed = max(http, c.growth("llm_requests_rejected_total") or 0.0)
-    return max(0.0, failed - sum(one.missed.get("failed", 0.0) for one in found))
+    return max(0.0, failed - sum(one.failed for one in found))
 
 
 def _held(c: Context, vantage: str, found: Sequence[Told], *, apart: bool) -> Trust | Reading:
@@ -199,7 +217,7 @@ def by_class(c: Context) -> tuple[str, tuple[ClassSeen, ...], Trust] | Reading:
     if isinstance(held, Reading):
         return held
     lost = untold_failures(c, vantage, found) if len(found) == 1 else 0.0
-    return vantage, tuple(_seen(one, lost) for one in found if one.judged > 0), held
+    return vantage, tuple(_seen(one, lost) for one in found if one.judged > 0 and one.name != UNTOLD), held
 
 
 def _seen(one: Told, lost: float) -> ClassSeen:
@@ -246,11 +264,11 @@ def _attained(c: Context, objective: str) -> Reading:
     held = trust(c, vantage)
     if isinstance(held, Reading):
         return held
-    timed = sum(one.timed.get(objective, 0.0) for one in found)
-    if timed <= 0:
-        return no_traffic("requests with that time")
-    late = sum(one.missed.get(objective, 0.0) for one in found)
-    return number(max(0.0, 1.0 - late / timed), held.standing, held.note)
+    held_to = [one for one in found if one.within(objective) is not None]
+    if not held_to:
+        return no_traffic("answered requests")
+    late, answered = sum(one.missed[objective] for one in held_to), sum(one.answered for one in held_to)
+    return number(max(0.0, 1.0 - late / answered), held.standing, held.note)
 
 
 def slo_ttft_attainment_ratio(c: Context) -> Reading:
@@ -273,29 +291,28 @@ def harm(c: Context, vantage: str, objectives: Iterable[str]) -> Reading | None:
     _, found = classes(c, vantage)
     if not found or not whole(c, vantage):
         return None
-    chances = [(_chance(one, o), o, one) for one in found for o in objectives if one.timed.get(o, 0.0) > 0]
+    chances = [(_chance(one, o), one) for one in found for o in objectives if one.within(o) is not None]
     if not chances:
         return None
-    chance, objective, worst = min(chances, key=lambda x: x[0])
-    many = len({one.name for _, _, one in chances})
-    note = f"from {worst.timed[objective]:.0f} requests of class {worst.name}, one by one"
+    chance, worst = min(chances, key=lambda x: x[0])
+    many = len({one.name for _, one in chances})
+    note = f"from {worst.answered:.0f} requests of class {worst.name}, one by one"
     return number(min(1.0, chance * many), note=note)
 
 
 def _chance(one: Told, objective: str) -> float:
-    return _tail(one.missed.get(objective, 0.0), one.timed.get(objective, 0.0), one.objective)
+    return _tail(one.missed[objective], one.answered, one.objective)
 
 
-def _tail(missed: float, timed: float, objective: float) -> float:
-    return binomial_tail(math.floor(missed), round(timed), 1 - objective)
+def _tail(missed: float, answered: float, objective: float) -> float:
+    return binomial_tail(math.floor(missed), round(answered), 1 - objective)
 
 
 def chance_with(c: Context, vantage: str, objective: str, late: float) -> float:
     """The chance of all misses together with ``late`` requests that have not ended, held to the least that was promised."""
-    _, found = classes(c, vantage)
-    missed = sum(one.missed.get(objective, 0.0) for one in found) + late
-    timed = sum(one.timed.get(objective, 0.0) for one in found) + late
-    return _tail(missed, timed, min(one.objective for one in found))
+    held_to = [one for one in classes(c, vantage)[1] if one.within(objective) is not None]
+    missed, answered = sum(one.missed[objective] for one in held_to), sum(one.answered for one in held_to)
+    return _tail(missed + late, answered + late, min(one.objective for one in held_to))
 
 
 def loosest(c: Context, vantage: str, objective: str) -> float:
@@ -311,14 +328,14 @@ def slo_harm_p(c: Context) -> Reading:
     vantage, found = classes(c)
     if not found:
         return _nobody(c)
-    chance = harm(c, vantage, TIMES)
+    chance = harm(c, vantage, OBJECTIVES)
     if chance is not None:
         return chance
     covered = coverage(c, vantage)
     if covered.value is None:
         return covered
     if covered.value >= COVERED:
-        return no_traffic("requests with a time")
+        return no_traffic("answered requests")
     return absent(GapKind.UNSUPPORTED, f"traces told of {covered.note} only", ENDED)
 
 
@@ -326,8 +343,8 @@ def slo_harm_p(c: Context) -> Reading:
 def sizes_vantage(c: Context) -> str:
     """The vantage whose first tokens are told by size of the prompt, and of every request; '' where there is none."""
     for vantage in VANTAGES:
-        tracks = c.good.tracks(f"{TIMES['ttft']}_bucket", {"vantage": vantage})
-        if any(track.label("size") for track in tracks) and whole(c, vantage):
+        tracks = c.good.tracks(f"{TTFT}_bucket", {"vantage": vantage})
+        if any(track.label("size") in SIZES for track in tracks) and whole(c, vantage):
             return vantage
     return ""
 
@@ -336,7 +353,7 @@ def of_size(c: Context, vantage: str, size: str, name: str | None = None) -> His
     """First tokens of prompts of a size, of one class or of all; None where there are none."""
     own = {"vantage": vantage, "size": size} | ({} if name is None else {"slo_class": name})
     wanted = tuple(own.items())
-    found = hist(c.good, TIMES["ttft"], lambda track: all(track.label(k) == v for k, v in wanted))
+    found = hist(c.good, TTFT, lambda track: all(track.label(k) == v for k, v in wanted))
     return found if found is not None and found.total > 0 else None
 
 
@@ -356,7 +373,7 @@ def small_harm(c: Context, vantage: str) -> Reading:
 
 def large_ratio(c: Context, vantage: str) -> Reading:
     """Share of the first tokens that went to large prompts."""
-    sizes = [of_size(c, vantage, size) for size in ("small", "large")]
+    sizes = [of_size(c, vantage, size) for size in SIZES]
     small, large = (h.total if h is not None else 0.0 for h in sizes)
     return number(large / (small + large)) if small + large > 0 else no_traffic("first tokens that traces told of")
 

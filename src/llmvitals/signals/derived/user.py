@@ -14,7 +14,7 @@ from llmvitals.signals.context import Context
 from llmvitals.signals.derived import probe, requests
 from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
 from llmvitals.signals.derived.queue import first_token_rate, released_rate
-from llmvitals.signals.measure import Hist, binomial_tail
+from llmvitals.signals.measure import Hist, binomial_tail, growth_by
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.told import ENGINE
 
@@ -24,6 +24,7 @@ ITL = "llm_request_inter_token_seconds"
 QUEUE = "llm_request_queue_seconds"
 INFERENCE = "llm_request_inference_seconds"
 GENERATED = "llm_request_generation_tokens"
+FINISHED = "llm_requests_finished_total"
 
 BY_QUEUE = "from queue times, which are the part of it that the page shows"
 BY_WAITS = "from requests that wait and how fast they are served: the page times no first token"
@@ -209,27 +210,42 @@ def _goodput(c: Context) -> tuple[float, float] | Reading:
         return missing(c, TTFT if ttft is None else TPOT)
     if running is None or waiting is None:
         return missing(c, "llm_requests_running")
-    done = tpot.total
+    if c.restarts:
+        return absent(GapKind.CENSORED, "a new process answers: what the old one took with it, nobody counted", TPOT)
+    alone_least, alone_most = _alone(c, tpot.total)
+    done_least, done_most = tpot.total + alone_least, tpot.total + alone_most
     failed = max(
         c.growth("llm_http_requests_total", status="5xx") or 0.0, c.growth("llm_requests_rejected_total") or 0.0
     )
-    if done + failed <= 0:
+    if done_most + failed <= 0:
         return no_traffic("finished requests")
     inside = running.last + waiting.last
-    if inside > 0.2 * done:
-        return absent(GapKind.CENSORED, f"{inside:.0f} requests in flight against {done:.0f} finished", TPOT)
+    if inside > 0.2 * done_least:
+        return absent(GapKind.CENSORED, f"{inside:.0f} requests in flight against {done_least:.0f} finished", TPOT)
     stall = longest_answer(c)
     if stall >= STALL_SHARE * c.settings.slo.ttft_seconds:
         return absent(
             GapKind.CENSORED, f"the API process stalled for {stall:.1f} s: clients waited longer than it measured", TPOT
         )
     before = running.values[0] + (waiting.values[0] if c.preemptions else 0.0)
-    lag = max(0.0, ttft.total - done + before)
+    lag = max(0.0, ttft.total - done_least + before)
     ttft_low, ttft_high = ttft.at_most(c.settings.slo.ttft_seconds)
     tpot_low, tpot_high = tpot.at_most(c.settings.slo.tpot_seconds)
-    low = max(0.0, tpot_low + max(0.0, ttft_low - lag) - done)
-    high = min(done, tpot_high, ttft_high + before)
-    return low / (done + failed + inside), high / (done + failed)
+    low = max(0.0, tpot_low + max(0.0, ttft_low - lag) - tpot.total) / (done_most + failed + inside)
+    in_pace = (min(tpot.total, tpot_high) + alone_most) / (done_most + failed)
+    in_time = (ttft_high + before) / (done_least + failed) if done_least + failed > 0 else 1.0
+    return low, min(in_pace, in_time)
+
+
+def _alone(c: Context, timed: float) -> tuple[float, float]:
+    """Finished requests that have no time per output token, at least and at most: those of one token, which SGLang and
+    TensorRT-LLM leave out of its histogram. They keep any promise about it. At least and at most, since which of those that were
+    given up an engine counts as finished too is not known.
+    """
+    by = growth_by(c.good, FINISHED, "reason") or {}
+    finished = sum(n for reason, n in by.items() if not reason.startswith(("abort", "error")))
+    most = max(0.0, finished - timed)
+    return max(0.0, most - (c.growth("llm_requests_aborted_total") or 0.0)), most
 
 
 def goodput_low_ratio(c: Context) -> Reading:
