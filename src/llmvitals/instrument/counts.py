@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 from llmvitals.gaps import GapKind
@@ -28,6 +28,13 @@ _FROM_USAGE = (
     "llm_gateway_shared_prefix_tokens_total",
     "llm_gateway_tpot_seconds",
 )
+_BY_TENANT: Mapping[str, Labels] = {
+    "llm_gateway_requests_total": (("status", "200"),),
+    "llm_gateway_retries_total": NONE,
+    "llm_gateway_tokens_total": NONE,
+    "llm_gateway_queue_seconds": NONE,
+}
+_DROPPED = ("full", "ttl", "left")
 _UNTOLD_AT_MOST = 0.05  # of the latest answers: with more of them untold, a sum of tokens says nothing
 _LATEST = 1000
 _NO_USAGE = "answers end without usage: have the engine tell it (stream_options.include_usage)"
@@ -63,16 +70,16 @@ class Counts:
                 store.claim(f"llm_gateway_{family}_total")
         store.withheld.update(dict.fromkeys(_FROM_USAGE, lambda: not self.usage_is_told))
 
-    def begin(self, *, tenanted: bool, queued: bool = False) -> None:
-        """Show what is counted by tenant, 0 from now on."""
-        whose: Labels = (("tenant", OTHER),) if tenanted else NONE
-        self._store.claim("llm_gateway_requests_total", (*whose, ("status", "200")))
-        self._store.claim("llm_gateway_retries_total", whose)
-        self._store.claim("llm_gateway_tokens_total", whose)
+    def begin(self, *, tenanted: bool, queued: bool) -> None:
+        """Show what is counted by tenant and of a queue, 0 from now on."""
+        other: Labels = (("tenant", OTHER),)
+        for family, labels in _BY_TENANT.items():
+            if queued or family != "llm_gateway_queue_seconds":
+                self._store.claim(family, (*other, *labels) if tenanted else labels)
+            if tenanted:
+                self._store.unclaim(family, labels)
         if queued:
-            self._store.claim("llm_gateway_queue_seconds", whose)
-            reasons = ("full", "ttl", "left")
-            self._store.claim("llm_gateway_queue_dropped_total", *((("reason", reason),) for reason in reasons))
+            self._store.claim("llm_gateway_queue_dropped_total", *((("reason", reason),) for reason in _DROPPED))
 
     def whose(self, call: Call) -> Labels:
         """The label for the tenant of a call; none where it has none."""

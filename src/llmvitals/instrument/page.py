@@ -103,7 +103,7 @@ class Page:
         self._registry = CollectorRegistry()
         self._provider = MeterProvider([Reader(store, gateway, self._registry)], shutdown_on_exit=False)
         meter = self._provider.get_meter(metrics.SCOPE)
-        metrics.observe(store, meter, gateway, (family for family in metrics.CONTRACT if not _as_points(family)))
+        metrics.observe(store, meter, gateway, (family for family in metrics.SHOWN if not _as_points(family)))
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The page and its content type, in the form that ``accept`` (the header) asks for."""

@@ -50,6 +50,16 @@ class Store:
                 for each in labels or (NONE,):
                     counts.setdefault(each, 0.0)
 
+    def unclaim(self, family: str, labels: Labels = NONE) -> None:
+        """Take one series back that was claimed and never counted: it has other labels after all."""
+        with self.lock:
+            counts = self.counters.get(family, {})
+            if counts.get(labels) == 0:
+                del counts[labels]
+            here = self.histograms.get(family, {})
+            if labels in here and not any(here[labels].counts):
+                del here[labels]
+
     def gauge(self, family: str, points: Callable[[], Points]) -> None:
         """Show an amount, asked for at each reading; several callers' points stand together."""
         with self.lock:
