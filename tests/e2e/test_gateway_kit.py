@@ -6,9 +6,6 @@ The gateway runs in a real uvicorn, in front of an engine whose answers the test
 
 from __future__ import annotations
 
-import contextlib
-import json
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -19,7 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from llmvitals.telemetry.gateways.contract import KIND
-from support.gateway import PATH, Running, body, example, serve, until
+from support.gateway import PATH, body, example, serve, until
+from support.gateway_calls import has, held, looping, raw
 from support.gateway_pages import unknown
 from support.upstream import Plan, Upstream
 
@@ -30,44 +28,6 @@ TENANT, SESSION, USER = "x-tenant", "x-session", "x-user-request"
 def engine() -> Iterator[Upstream]:
     with Upstream() as upstream:
         yield upstream
-
-
-@contextlib.contextmanager
-def held(gateway: Running, engine: Upstream, n: int = 1, **more: object) -> Iterator[list[Plan]]:
-    """``n`` calls that run until the block ends; then they are answered."""
-    plans = [Plan(answering=False) for _ in range(n)]
-    engine.next.extend(plans)
-    before = len(engine.asked)
-    with ThreadPoolExecutor(n) as pool:
-        calls = [pool.submit(gateway.ask, **more) for _ in range(n)]
-        until(lambda: len(engine.asked) == before + n, "the calls at the engine")
-        try:
-            yield plans
-        finally:
-            for plan in plans:
-                plan.answering = True
-        assert [call.result().status_code for call in calls] == [200] * n
-
-
-def raw(port: int, what: dict[str, object]) -> socket.socket:
-    """A client that sent a call and will leave as it likes."""
-    data = json.dumps(what).encode()
-    client = socket.create_connection(("127.0.0.1", port), timeout=5)
-    client.sendall(
-        f"POST {PATH} HTTP/1.1\r\nhost: gateway\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode()
-        + data
-    )
-    return client
-
-
-def has(client: socket.socket, text: bytes) -> bytes:
-    """What the client got until ``text`` was in it."""
-    got = b""
-    while text not in got:
-        piece = client.recv(65536)
-        assert piece, got
-        got += piece
-    return got
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -333,16 +293,6 @@ def test_a_session_that_loops_is_seen_by_its_calls_and_by_its_tool(engine):
         assert gateway.shows("session_calls_median") == 1
         assert gateway.shows("session_repeats_peak") == 11
         assert "loop" not in gateway.text()
-
-
-def looping(turn: int) -> list[dict[str, object]]:
-    """The messages of an agent that called the same tool with the same arguments, in its latest turn of many."""
-    called = {"id": f"call-{turn}", "type": "function", "function": {"name": "search", "arguments": '{"q": "weather"}'}}
-    return [
-        {"role": "user", "content": f"what is the weather, turn {turn}"},
-        {"role": "assistant", "content": None, "tool_calls": [called]},
-        {"role": "tool", "tool_call_id": called["id"], "content": "no result"},
-    ]
 
 
 def test_the_same_question_again_is_a_repeat_whoever_asks(engine):

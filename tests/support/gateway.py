@@ -49,7 +49,7 @@ class Running:
 
     def __init__(self, app: Any, kit: Gateway) -> None:
         self.kit = kit
-        self._socket = socket.socket()
+        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # without, asyncio leaves Nagle on: 40 ms an answer
         self._socket.bind(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
