@@ -227,7 +227,7 @@ def _goodput(c: Context) -> tuple[float, float] | Reading:
         return absent(
             GapKind.CENSORED, f"the API process stalled for {stall:.1f} s: clients waited longer than it measured", TPOT
         )
-    before = running.values[0] + (waiting.values[0] if c.preemptions else 0.0)
+    before = max(running.values[0] + (waiting.values[0] if c.preemptions else 0.0), _begun(c))
     lag = max(0.0, ttft.total - done_least + before)
     ttft_low, ttft_high = ttft.at_most(c.settings.slo.ttft_seconds)
     tpot_low, tpot_high = tpot.at_most(c.settings.slo.tpot_seconds)
@@ -235,6 +235,17 @@ def _goodput(c: Context) -> tuple[float, float] | Reading:
     in_pace = (min(tpot.total, tpot_high) + alone_most) / (done_most + failed)
     in_time = (ttft_high + before) / (done_least + failed) if done_least + failed > 0 else 1.0
     return low, min(in_pace, in_time)
+
+
+def _begun(c: Context) -> float:
+    """Requests that had had their first token by the first page and had not ended, by counters that count all ends (SGLang's, whose
+    gauges may be older than its counters); 0 where those who left are in none. Short by those who ever left inside their
+    prefill: SGLang counts an end of theirs and no first token.
+    """
+    begun, ended = c.clock, c.counter(FINISHED)
+    if c.given_up is None or begun is None or ended is None or not begun.values:
+        return 0.0
+    return begun.values[0] - ended.values[0]
 
 
 def _alone(c: Context, timed: float) -> tuple[float, float]:
@@ -251,7 +262,11 @@ def _alone(c: Context, timed: float) -> tuple[float, float]:
 def goodput_low_ratio(c: Context) -> Reading:
     """Share of requests that met both thresholds, at least: as the engine saw it, counts at real bucket edges."""
     found = _goodput(c)
-    return found if isinstance(found, Reading) else number(min(found), Standing.LOWER)
+    if isinstance(found, Reading):
+        return found
+    return number(
+        min(found), Standing.LOWER, "" if c.http_seen else "of those answered: the page counts no failed ones"
+    )
 
 
 def goodput_high_ratio(c: Context) -> Reading:
