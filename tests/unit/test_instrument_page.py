@@ -26,10 +26,9 @@ def read(kit: Gateway) -> dict[str, float]:
     """What the adapter takes, by family and labels without the gateway's name."""
     found = {}
     for name, value in canonical(page(kit)).items():
-        for mine, without in (('{gateway="chat"}', ""), ('gateway="chat",', ""), (',gateway="chat"', "")):
-            name = name.replace(mine, without)
-        if name.startswith("llm_gateway"):
-            found[name] = value
+        short = name.replace('{gateway="chat"}', "").replace('gateway="chat",', "").replace(',gateway="chat"', "")
+        if short.startswith("llm_gateway"):
+            found[short] = value
     return found
 
 

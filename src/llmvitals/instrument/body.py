@@ -36,7 +36,7 @@ class _Body(msgspec.Struct):
     model: str = ""
     messages: list[_Message] = []
     prompt: Any = None
-    tools: msgspec.Raw | None = None
+    tools: msgspec.Raw = msgspec.Raw()
     stream: bool | None = None
     n: Count | None = None
     max_tokens: Count | None = None
@@ -72,8 +72,8 @@ def read(body: bytes) -> Asked | None:
         found = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    tools = [bytes(found.tools).decode("utf-8", "replace")] if found.tools is not None else []
-    texts = (*tools, *_of_messages(found.messages), *_of_prompt(found.prompt))
+    tools = bytes(found.tools).decode("utf-8", "replace")
+    texts = (*([tools] if tools not in ("", "null") else ()), *_of_messages(found.messages), *_of_prompt(found.prompt))
     limit = found.max_completion_tokens if found.max_completion_tokens is not None else found.max_tokens
     limit = None if limit is not None and limit < 0 else limit  # some take a negative number for none
     n = max(1, found.n or 1)

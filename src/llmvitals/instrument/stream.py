@@ -56,7 +56,6 @@ class _Choice(msgspec.Struct):
 class _Event(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
-    error: msgspec.Raw | None = None
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
