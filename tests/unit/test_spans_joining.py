@@ -151,6 +151,16 @@ def test_of_a_client_a_gateway_and_an_engine_the_gateway_is_the_engines_caller()
     assert bench.around_ == [(one.span_id, 0.25, "gateway")]
 
 
+def test_of_several_clients_in_a_row_the_engines_own_caller_is_told():
+    bench = Bench()
+    outer = client(e2e=9.0)
+    inner = client(trace=outer.trace_id, parent=outer.span_id)
+    one = engine(trace=outer.trace_id, parent=inner.span_id)
+    bench.give(outer, inner, one)
+    bench.end()
+    assert bench.around_ == [(one.span_id, 0.75, "client")]
+
+
 # -- by trace ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("gateway_first", [True, False])
 def test_spans_of_libraries_between_do_not_hide_the_only_gateway_of_a_trace(gateway_first):
@@ -277,6 +287,14 @@ def test_of_which_request_a_gateway_gave_the_tokens_must_be_certain(parents):
     assert told.floor == (0.5 if len(parents) == 1 else None)
 
 
+def test_a_request_that_failed_tells_nothing_of_its_gateways_first_token():
+    bench = Bench()
+    blind = gateway(ttft=None)
+    bench.give(blind, engine(trace=blind.trace_id, parent=blind.span_id, ttft=0.5, ended=Ended.ERROR))
+    bench.end()
+    assert [one.floor for one in bench.settled_ if one.request is blind] == [None]
+
+
 def test_a_failed_or_timed_call_of_a_gateway_waits_for_nothing():
     bench = Bench()
     for one in (gateway(), gateway(ttft=None, ended=Ended.REFUSED), client(ttft=None)):
@@ -305,6 +323,15 @@ def test_a_caller_that_made_room_is_not_joined_any_more_and_its_engine_tells_not
     bench.end()
     assert bench.told(one) == ("", "")
     assert bench.around_ == []
+
+
+def test_what_is_settled_early_tells_nothing_around_it():
+    bench = Bench(most=2)
+    call = gateway()
+    bench.give(call, engine(trace=call.trace_id, parent=call.span_id), gateway(), gateway())
+    bench.end()
+    assert bench.around_ == []  # another request of the call may have come
+    assert bench.joining.joined == {"parent": 1}
 
 
 def test_a_ring_of_parents_ends():

@@ -349,6 +349,21 @@ def test_what_nobody_claims_is_dropped_and_counted():
     assert values(one.shown((*two[:1],)), ENDED[0]) == {(): 1.0}  # only what is new
 
 
+def test_nothing_is_told_around_a_request_that_was_dropped():
+    clock = Clock()
+    one = ledger(Settings(spans=Spans(join_seconds=50.0)), clock=clock)
+    call = gateway()
+    give(one, engine(trace=call.trace_id, parent=call.span_id))
+    clock.now += 40.0
+    give(one, call)
+    clock.now += 50.0  # the call's time is over; its engine's request was given up after 60 s
+    shown = one.shown(PLACES)
+    assert one.counts().dropped == {counting.NO_TARGET: 1}
+    assert one.counts().joined == {"parent": 1}
+    assert values(shown, ENDED[0], "vantage") == {("gateway",): 1.0}
+    assert values(shown, "llm_span_frontend_seconds_count") == {}
+
+
 def test_no_more_waits_for_a_target_than_may():
     one = ledger(Settings(spans=Spans(max_open=10)))
     give(one, *(engine() for _ in range(25)))
@@ -376,8 +391,20 @@ def test_a_process_that_is_not_seen_for_a_while_stays_its_targets():
     assert values(one.shown(seen), "llm_span_senders", "instance", "join") == {("e", "process"): 1.0}
     hidden = (replace(seen[0], pids=frozenset()), seen[1])
     assert values(one.shown(hidden), "llm_span_senders", "instance", "join") == {("e", "process"): 1.0}
+    weaker = (hidden[0], replace(seen[1], host="10.0.0.3"))  # its address would tell it too
+    assert values(one.shown(weaker), "llm_span_senders", "instance", "join") == {("e", "process"): 1.0}
     ruled_out = (replace(hidden[0], attributes={"service.name": "x"}), seen[1])
     assert values(one.shown(ruled_out), "llm_span_senders", "instance") == {("f",): 1.0}
+    assert values(one.shown(ruled_out[:1]), "llm_span_senders", "instance") == {}
+    assert one.counts().unplaced == {"contradicted": 1}
+
+
+def test_a_way_that_tells_more_takes_the_place_of_a_weaker_one():
+    one = ledger()
+    give(one, engine(), peer="127.0.0.1")
+    assert values(one.shown((ENGINE,)), "llm_span_senders", "join") == {("only",): 1.0}
+    known = (replace(ENGINE, pids=frozenset({41})),)
+    assert values(one.shown(known), "llm_span_senders", "join") == {("process",): 1.0}
 
 
 def test_processes_are_bounded_and_their_counts_stay(monkeypatch):
@@ -420,7 +447,7 @@ def test_a_span_that_is_sent_again_counts_once():
 
 def test_the_memory_of_spans_is_bounded_and_holds_the_newest():
     memory = Recent(100)
-    ids = [f"{n:016x}" for n in range(1000)]
+    ids = [f"{n:016x}" for n in range(1050)]
     assert all(memory.first("a" * 32, one) for one in ids)
     assert len(memory) <= 200
     assert not any(memory.first("a" * 32, one) for one in ids[-100:])

@@ -73,7 +73,9 @@ class Account:
         """Count what a probe took around the engine."""
         model = self._model(request)
         self._models.add(model)
-        found = self._probes.setdefault((model, parent), Histogram.over(book.edges[FRONTEND]))
+        found = self._probes.get((model, parent))
+        if found is None:
+            found = self._probes[model, parent] = Histogram.over(book.edges[FRONTEND])
         found.add(seconds, request.end, request.trace_id)
 
     def _tally(self, request: Request, tenant: str, route: str, book: Book) -> Tally:
