@@ -7,10 +7,10 @@ is given up at once, which closes the connection and lets the engine stop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import httpx
 from opentelemetry import trace
@@ -21,6 +21,8 @@ from llmvitals.instrument.refusals import Left
 
 if TYPE_CHECKING:
     from llmvitals.instrument.kit import Gateway
+
+T = TypeVar("T")
 
 _TRACE = TraceContextTextMapPropagator()
 
@@ -42,8 +44,7 @@ class Transport(httpx.AsyncBaseTransport):
         if call is not None:
             _traced(request.headers, call)
         try:
-            async with _while_wanted(call):
-                answer = await self._inner.handle_async_request(request)
+            answer = await _while_wanted(call, self._inner.handle_async_request(request))
         except _NO_CONNECTION:
             self._upstream.connect_error(now() - began)
             raise
@@ -51,6 +52,9 @@ class Transport(httpx.AsyncBaseTransport):
             self._upstream.given_up(now() - began)
             raise
         self._upstream.answering(answer.status_code)
+        if answer.is_closed:  # a cache, or a stand-in for tests, gave all of it at once
+            self._upstream.ended(now() - began)
+            return answer
         if not isinstance(answer.stream, httpx.AsyncByteStream):
             raise TypeError(f"{type(self._inner).__name__} gives answers that cannot be awaited")
         answer.stream = _Answer(answer.stream, self, call, began)
@@ -97,15 +101,12 @@ class _Answer(httpx.AsyncByteStream):
         pieces = aiter(self._inner)
         try:
             while True:
-                async with _while_wanted(self._call):
-                    piece = await anext(pieces, None)
-                if piece is None:
-                    break
-                yield piece
+                yield await _while_wanted(self._call, anext(pieces))
+        except StopAsyncIteration:
+            self._end(None)
         except BaseException as error:
             self._end(error)
             raise
-        self._end(None)
 
     async def aclose(self) -> None:
         """Let the answer go, read to its end or not."""
@@ -127,18 +128,15 @@ def _traced(headers: httpx.Headers, call: Call) -> None:
         headers.update(told)
 
 
-@asynccontextmanager
-async def _while_wanted(call: Call | None) -> AsyncIterator[None]:
-    """Give up what is awaited inside when the call's client goes away. Raises :class:`Left` then."""
+async def _while_wanted(call: Call | None, what: Awaitable[T]) -> T:
+    """What is awaited, unless the call's client goes away meanwhile. Raises :class:`Left` then."""
     if call is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
+        return await what
     forget = None
     try:
         async with asyncio.timeout(None) as wanted:
-            forget = call.on_leaving(lambda: wanted.reschedule(loop.time()))
-            yield
+            forget = call.on_leaving(partial(wanted.reschedule, 0.0))  # a moment long gone: at once
+            return await what
     except TimeoutError:
         if wanted.expired():
             raise Left("the client went away") from None
