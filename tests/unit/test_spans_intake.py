@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import subprocess
 import sys
 import zlib
 
@@ -11,6 +12,7 @@ import pytest
 
 from llmvitals.errors import SettingsError, SpansError
 from llmvitals.exporters.spans import extra
+from llmvitals.exporters.spans.grpc import peer_ip
 from llmvitals.exporters.spans.intake import QUIET_SECONDS, Answer, Intake, Result
 from llmvitals.exporters.spans.unpack import TooLargeError, claimed, is_packed, unpacked
 from llmvitals.settings import Spans
@@ -145,7 +147,11 @@ def test_spans_that_a_fault_of_the_ledger_loses_are_counted_as_lost(made, ledger
 def test_a_sender_is_told_which_spans_could_not_be_used(made):
     intake = made(Gate(is_open=True, refused={"order": 2, "new-reason": 1, "ids": 0}))
     answer = intake.take(b"12345", "http", "").result(WAIT)
-    assert (answer.result, answer.rejected, answer.message) == (Result.PARTIAL, 3, "2 ended before it began, 1 new-reason")
+    assert (answer.result, answer.rejected, answer.message) == (
+        Result.PARTIAL,
+        3,
+        "2 ended before it began, 1 new-reason",
+    )
 
 
 def test_a_body_that_is_too_large_is_never_decoded(made):
@@ -236,6 +242,23 @@ def test_the_room_for_a_compressed_body_is_bounded_on_both_sides():
     assert claimed(b"\x1f\x8b" + b"\0" * 50, 10_000) == 52
 
 
+# -- who sends ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("peer", "ip"),
+    [
+        ("ipv4:10.0.0.7:52012", "10.0.0.7"),
+        ("ipv6:%5B::1%5D:52012", "::1"),
+        ("ipv6:[2001:db8::7]:52012", "2001:db8::7"),
+        ("ipv6:%5B::ffff:10.0.0.7%5D:52012", "10.0.0.7"),  # IPv4 at a socket that listens on both
+        ("unix:/run/spans.sock", ""),
+        ("ipv4:nonsense:1", ""),
+        ("", ""),
+    ],
+)
+def test_the_address_of_a_sender_over_grpc(peer, ip):
+    assert peer_ip(peer) == ip
+
+
 # -- the extra ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("config", "absent", "place"),
@@ -251,3 +274,13 @@ def test_a_receiver_without_what_it_needs_says_what_to_install(monkeypatch, conf
     assert caught.value.place == place
     assert "pip install 'llmvitals[otel]'" in caught.value.remedy
     extra.check(Spans())
+
+
+def test_an_exporter_that_takes_no_traces_loads_nothing_of_the_extra():
+    code = (
+        "import sys; from llmvitals.exporters.lifecycle import Exporter; from llmvitals.settings import Settings; "
+        "Exporter(Settings()); "
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'grpc', 'opentelemetry', 'google'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

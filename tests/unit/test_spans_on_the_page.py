@@ -14,8 +14,11 @@ from llmvitals.exporters.watch import NOBODY
 from llmvitals.series import Exemplar, Series, Snapshot, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.node import Seen
+from llmvitals.telemetry.gateways.join import join_gateway
 from llmvitals.telemetry.identity.model import Found, Pod
 from llmvitals.telemetry.ingest import RawPage
+from llmvitals.telemetry.probe import Prober
+from llmvitals.telemetry.probe.ask import Asked
 from llmvitals.telemetry.spans.model import Shown
 from support.hostile import vllm_page
 from support.spans import SECRET, Remembers
@@ -89,6 +92,18 @@ def test_exemplars_are_on_the_openmetrics_page_and_never_in_plain_text():
 def test_an_exemplar_without_its_bucket_is_left_out():
     moment = Snapshot(1.0, {own("+Inf"): 1.0}, exemplars={own("1.0"): Exemplar(0.25, 1.0, TRACE)})
     assert b"trace_id" not in openmetrics(canonical([moment]))
+
+
+def test_a_gateways_traces_go_with_its_samples_to_the_engine_behind_it():
+    of_gateway = series(TOLD, instance="gw", model="m", vantage="gateway", slo_class="default", size="small", le="1.0")
+    moved = series(TOLD, instance="a", model="m", vantage="gateway", slo_class="default", size="small", le="1.0")
+    engine = Snapshot(1.0, PAGE, exemplars={own("1.0"): Exemplar(0.5, 1.0, TRACE)})
+    gateway = Snapshot(1.0, {of_gateway: 1.0}, exemplars={of_gateway: Exemplar(0.75, 2.0, OTHER)})
+    joined = join_gateway(engine, gateway, instance="a", name="gw")
+    assert joined.exemplars == {own("1.0"): Exemplar(0.5, 1.0, TRACE), moved: Exemplar(0.75, 2.0, OTHER)}
+    page = openmetrics(canonical([joined])).decode()
+    assert TRACE in page
+    assert OTHER in page
 
 
 # -- the cycle ------------------------------------------------------------------------------------------------------
@@ -180,3 +195,17 @@ def test_models_that_only_spans_or_probes_tell_of_are_not_the_pages():
         },
     )
     assert place_of("a", Target(url="e:1"), page, gateway=False, seen=NOBODY).models == ("m",)
+
+
+def test_a_probe_asks_the_only_model_of_the_page_whatever_others_call_it():
+    asked: list[str] = []
+
+    def ask(base, dialect, model, **more):
+        asked.append(model)
+        return Asked("ok")
+
+    prober = Prober("http://e:1", seconds=5.0, ask=ask, start=lambda run: (run(), lambda: False)[1], draw=lambda: 0.0)
+    page = {series("llm_requests_running", instance="a", model="m"): 1.0, series("llm_target_info", engine="vllm"): 1.0}
+    told = {series("llm_span_requests_total", instance="a", model="as gateways call it", vantage="gateway"): 1.0}
+    prober.tick(Snapshot(1.0, page | told))
+    assert asked == ["m"]

@@ -131,9 +131,9 @@ class GrpcServer:
             host, port = tried.getsockname()[:2]
             self._bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._thread.start()
-        self._ready.wait(START_SECONDS)
-        if self._error is not None:
-            raise unusable(f"spans.grpc: {self._listen}", str(self._error)) from None
+        ready = self._ready.wait(START_SECONDS)
+        if self._error is not None or not ready:
+            raise unusable(f"spans.grpc: {self._listen}", str(self._error or "gRPC does not start")) from None
 
     def stop(self) -> None:
         """Finish the calls under way, for a moment, and end. May be called twice."""

@@ -78,7 +78,7 @@ def join_gateway(
     ``first``: users call this one; of the others :data:`BEHIND` is taken. A page of no gateway becomes a gap.
     """
     chosen = choice or Choice()
-    samples = dict(engine.samples)
+    samples, exemplars = dict(engine.samples), dict(engine.exemplars)
     mine = [key for key in gateway.samples if of_calls(key)]
     if not mine:
         why = gateway.detail or "its page shows nothing of a gateway"
@@ -93,7 +93,10 @@ def join_gateway(
             left_out[family] = chosen.why or _TOGETHER
         elif not model or chosen.models is None or model in chosen.models:
             label = model if chosen.models is None else chosen.models.get(model, "")
-            samples[_moved(key, instance, name, label)] = gateway.samples[key]
+            moved = _moved(key, instance, name, label)
+            samples[moved] = gateway.samples[key]
+            if key in gateway.exemplars:
+                exemplars[moved] = gateway.exemplars[key]
         elif chosen.why:
             left_out[family] = chosen.why
     shown = {_family(key.name) for key in samples}
@@ -106,7 +109,7 @@ def join_gateway(
             told = key.label("gap")
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
             samples[family_gap(family, kind, key.label("reason"), instance=instance)] = 1.0
-    return replace(engine, samples=samples)
+    return replace(engine, samples=samples, exemplars=exemplars)
 
 
 def of_calls(key: Series) -> bool:

@@ -37,6 +37,7 @@ KEPT = 64
 
 _GRACE_SECONDS = 1.0
 _NO_MODEL, _NO_HEADERS = "no-model", "no-headers"
+_NOT_ITS_PAGE = ("llm_probe_", "llm_span_", "llm_slo_")  # what others tell, by names that it may not call its models
 _PATHS = tuple({adapter.path for adapter in ADAPTERS})
 
 
@@ -118,7 +119,7 @@ class Prober:
         now = self._clock()
         if now < self._due or self._attempt is not None:
             return
-        models = sorted({s.label("model") for s in newest.samples if not s.name.startswith("llm_probe_")} - {""})
+        models = sorted({s.label("model") for s in newest.samples if not s.name.startswith(_NOT_ITS_PAGE)} - {""})
         told = (s.label("engine") for s in newest.samples if s.name == "llm_target_info")
         kind = next(told, self._kind if self._model else "")
         if not kind and not self._model:
