@@ -30,14 +30,16 @@ class State(StrEnum):
 class Call:
     """What the kit knows of a call. Moments on :data:`now`'s clock, durations in seconds.
 
-    ``choices``: answers asked for by prompt (``n``); ``sequences``: by all of its prompts. ``max_tokens``: None where it sets no
-    limit. ``prompt_chars``: characters of the prompt; ``shared``: share of them in text that earlier prompts begin with.
-    ``deadline``: when its client stops waiting. ``prompt_tokens``, ``output_tokens``: as the engine told them. ``queued``,
-    ``upstream_seconds``: time spent there so far, None where it never was. ``refused``: why the gateway gave it up; ``cut``: why
-    its stream was broken off. ``cached``: answered without an engine. ``body``: a hash of what was asked, 0 until it was read.
+    ``began``: its arrival as unix time (nanoseconds). ``choices``: answers asked for by prompt (``n``); ``sequences``: by all of
+    its prompts. ``max_tokens``: None where it sets no limit. ``prompt_chars``: characters of the prompt; ``shared``: share of them
+    in text that earlier prompts begin with. ``deadline``: when its client stops waiting. ``prompt_tokens``, ``output_tokens``: as
+    the engine told them. ``queued``, ``upstream_seconds``: time spent there so far, None where it never was. ``refused``: why the
+    gateway gave it up; ``cut``: why its stream was broken off. ``cached``: answered without an engine. ``body``: a hash of what was
+    asked, 0 until it was read.
     """
 
     arrived: float
+    began: int = field(default_factory=time.time_ns)
     route: str = ""
     tenant: str = ""
     session: str = ""

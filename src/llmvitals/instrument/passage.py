@@ -141,6 +141,7 @@ class Passage:
             call.status, call.cut = HTTPStatus.INTERNAL_SERVER_ERROR, ""
         elif not self._complete:
             call.cut = call.cut or ("timeout" if self._timed_out else "upstream")
-        self.kit.calls.ended(call, now() - call.arrived)
+        ended = now()
+        self.kit.calls.ended(call, ended - call.arrived)
         failed = str(int(call.status or 0)) if (call.status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
-        self.kit.spans.end(call, self._error or call.cut or failed)
+        self.kit.spans.end(call, ended, self._error or call.cut or failed)
