@@ -193,6 +193,27 @@ def test_a_refusal_is_counted_not_repeated_and_told_over_when_it_is_over(cycle, 
     assert [line.split()[0] for line in told] == ["event=otlp-failed", "event=otlp-works"]
 
 
+def test_an_export_that_breaks_is_a_failure_like_others_and_says_only_its_kind(cycle, monkeypatch):
+    pushing = push(cycle, endpoint=f"http://{DEAD}/v1/metrics")
+
+    def breaks(*_: object, **__: object) -> None:
+        raise ValueError("illegal header value b'Bearer s3cret'")
+
+    monkeypatch.setattr(pushing._exporter, "export", breaks)
+    with events() as told:
+        assert pushing.once() is False
+    assert pushing.exports == {OK: 0, FAILED: 1}
+    assert "detail=ValueError" in told[0]
+    assert "s3cret" not in told[0]
+
+
+def test_before_the_first_cycle_there_is_nothing_to_push():
+    pushing = push(None, endpoint=f"http://{DEAD}/v1/metrics")
+    assert pushing.once() is None
+    assert pushing.exports == {OK: 0, FAILED: 0}
+    pushing.stop()
+
+
 @pytest.mark.parametrize(("protocol", "status"), [("http/protobuf", 503), ("grpc", 14)])
 def test_one_that_is_busy_for_a_moment_is_asked_again(cycle, protocol, status):
     with COLLECTORS[protocol](status=status) as collector:
