@@ -33,6 +33,18 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 DEFAULT_CLASS = "default"
 """The class of requests that no other takes."""
 
+UNKNOWN_CLASS = "unknown"
+"""The class of requests whose class depends on a model that nobody names."""
+
+PROBE_CLASS = "probe"
+"""The class under which it is told what probes took around the engine. They are nobody's request and count nowhere else."""
+
+_OUR_CLASSES = {
+    DEFAULT_CLASS: "is that of all other requests",
+    UNKNOWN_CLASS: "is that of requests of which nobody knows it",
+    PROBE_CLASS: "is that of our own probes",
+}
+
 
 class SloClass(Struct, frozen=True):
     """Requests that were promised something of their own. What is not given here stands in :class:`Slo` itself.
@@ -52,8 +64,10 @@ class SloClass(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse a class without a name, and one that would take every request."""
-        if not self.name or self.name == DEFAULT_CLASS:
-            raise ValueError(f"a class needs a name, and '{DEFAULT_CLASS}' is that of all other requests")
+        if not self.name:
+            raise ValueError("a class needs a name")
+        if self.name in _OUR_CLASSES:
+            raise ValueError(f"a class needs a name of its own: '{self.name}' {_OUR_CLASSES[self.name]}")
         if not (self.models or self.tenants or self.routes):
             raise ValueError(f"class '{self.name}' needs models, tenants or routes; slo itself is for all requests")
 

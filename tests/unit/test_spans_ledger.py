@@ -318,6 +318,12 @@ def test_models_of_a_gateway_are_bounded():
     assert sum(models.values()) == over
 
 
+@pytest.mark.parametrize("name", ["default", "unknown", "probe", ""])
+def test_no_class_of_the_settings_has_a_name_that_means_something_else_here(name):
+    with pytest.raises(ValueError, match="a class needs a name"):
+        SloClass(name=name, tenants=("x",))
+
+
 # -- whose it is ----------------------------------------------------------------------------------------------------------
 def test_what_comes_before_its_target_is_known_waits_for_it():
     clock = Clock()

@@ -8,20 +8,17 @@ from fnmatch import fnmatchcase
 
 from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Exemplar, Series, series
-from llmvitals.settings import Slo
+from llmvitals.settings import PROBE_CLASS, UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, promises
 from llmvitals.telemetry.spans.model import Place, Request, Shown, Vantage
 from llmvitals.telemetry.spans.senders import By, Resource
-from llmvitals.telemetry.spans.tally import FRONTEND, UNKNOWN_CLASS, Histogram, Tally, edges_of
+from llmvitals.telemetry.spans.tally import FRONTEND, Histogram, Tally, edges_of
 from llmvitals.telemetry.spans.verdict import Classes
 
 MOST_MODELS = 32
 """Models of one target that are told apart; requests of others count as :data:`OTHER_MODELS`."""
 
 OTHER_MODELS = "other"
-
-PROBE_CLASS = "probe"
-"""The class under which it is told what probes took around the engine. They are nobody's request and count nowhere else."""
 
 _NO_MODEL = "its spans do not name their model, and its page names several"
 _HIDDEN = ("llm_slo_*", "llm_span_*")

@@ -11,16 +11,13 @@ from operator import attrgetter
 
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Exemplar, Labels, Series, series
-from llmvitals.settings import Slo
+from llmvitals.settings import UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, promises
 from llmvitals.telemetry.spans.model import Ended, Request, Vantage
 from llmvitals.telemetry.spans.verdict import FAILED, NO, NOBODYS_FAULT, UNKNOWN, YES, judged
 
 LARGE_TOKENS = 1024
 """Prompts from here on are large (the split of size-based pools)."""
-
-UNKNOWN_CLASS = "unknown"
-"""The class of requests whose class depends on a model that nobody names."""
 
 FRONTEND = "llm_span_frontend_seconds"
 
