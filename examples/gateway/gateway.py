@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from llmvitals.instrument import Expired, Full, Gateway, Left, Middleware, Open, Refused
+from llmvitals.instrument import Expired, Full, Gateway, Middleware, Open, Refused
 
 PATHS = ("/v1/chat/completions", "/v1/completions")
 PASSED_ON = ("authorization", "content-type", "x-request-id")
@@ -106,8 +106,6 @@ class Relay(StreamingResponse):
                 yield piece
         except httpx.TransportError:
             yield BROKEN_OFF  # the status is long gone: only the stream itself can tell
-        except Left:
-            return
 
 
 class Service:

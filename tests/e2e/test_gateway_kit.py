@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
+from llmvitals.instrument import Gateway, Middleware, Refused
 from llmvitals.telemetry.gateways.contract import KIND
-from support.gateway import PATH, body, example, serve, until
+from support.gateway import PATH, Running, body, example, serve, until
 from support.gateway_calls import has, held, looping, raw
 from support.gateway_pages import unknown
 from support.upstream import Plan, Upstream
@@ -28,6 +34,13 @@ TENANT, SESSION, USER = "x-tenant", "x-session", "x-user-request"
 def engine() -> Iterator[Upstream]:
     with Upstream() as upstream:
         yield upstream
+
+
+@pytest.fixture(autouse=True)
+def no_error_in_the_log(caplog) -> Iterator[None]:
+    """What a client or an engine does is no fault of the gateway's: it throws nothing at its server."""
+    yield
+    assert [record.getMessage() for record in caplog.get_records("call") if record.levelname == "ERROR"] == []
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -105,6 +118,32 @@ def test_a_client_that_leaves_before_the_first_token_is_noticed_while_the_engine
         until(lambda: gateway.shows("requests_total", status="499") == 1)
         assert gateway.shows("disconnects_total") == 1
         assert gateway.shows("upstream_requests_total", upstream="engine-0") == 0, "it never answered"
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_two_lines_of_a_gateway_are_enough_to_notice_it(engine, begun):
+    """No queue, no breaker, answers passed on as they come, refusals answered as frameworks do."""
+    kit = Gateway("small")
+    client = httpx.AsyncClient(base_url=engine.url, transport=kit.transport("e", httpx.AsyncHTTPTransport()))
+
+    async def complete(request: Request) -> StreamingResponse:
+        asked = client.build_request("POST", PATH, content=await request.body())
+        answer = await client.send(asked, stream=True)
+        return StreamingResponse(answer.aiter_raw(), answer.status_code, media_type=answer.headers["content-type"])
+
+    routes = [Route(PATH, complete, methods=["POST"]), Route("/metrics", kit.metrics_app())]
+    answers = {Refused: lambda _, refused: Response(status_code=refused.status)}
+    app = Starlette(routes=routes, exception_handlers=answers)
+    engine.next.append(Plan(tokens=9, allowed=1, answering=begun))
+    with Running(Middleware(app, kit=kit), kit) as gateway:
+        leaving = raw(gateway.port, body("tell me", stream=True))
+        until(lambda: engine.asked, "the call at the engine")
+        if begun:
+            has(leaving, b"word")
+        leaving.close()
+        until(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
+        until(lambda: gateway.shows("requests_total", status="499") == 1)
+        assert gateway.shows("disconnects_total") == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -458,7 +458,7 @@ def test_a_users_request_counts_with_its_first_call() -> None:
     for name in ("r1", "r1", "r2", "r1", ""):
         which[0] = name
         kit.serve(answering(), user_request=lambda _: which[0])
-    assert kit.count("user_requests") == 2
+    assert kit.count("user_requests") == 3, "r1, r2, and the call that names none"
     assert kit.count("calls") == 5
 
 

@@ -33,7 +33,7 @@ class Calls:
         self.budget = budget
         self.sessions = Sessions(clock)
         self.live: set[Call] = set()
-        self.tenanted = self.sessioned = self.queued = False
+        self.tenanted = self.sessioned = self.queued = self._users = False
         self._failures = failures
         self._user_requests = Fresh()
         self._repeats = Repeats() if prompts else None
@@ -47,6 +47,7 @@ class Calls:
             self.sessioned = self.sessioned or sessioned
             self.queued = self.queued or queued
             self.counts.begin(tenanted=self.tenanted, queued=self.queued)
+            self._users = self._users or users
             if users:
                 self.store.claim("llm_gateway_user_requests_total")
 
@@ -57,9 +58,10 @@ class Calls:
             self.counts.came(call)
             if call.session:
                 self.sessions.called(call.tenant, call.session)
-            if user_request and self._user_requests.first(hashed(user_request)):
-                self.store.add("llm_gateway_user_requests_total")
             again = self._failures.told(call.tenant, headers)
+            # a call that names none is a request by itself: callers that name theirs must not look as if they fanned out
+            if self._user_requests.first(hashed(user_request)) if user_request else self._users and not again:
+                self.store.add("llm_gateway_user_requests_total")
             if again:
                 self.counts.retried(call, by_gateway=False)
         return again

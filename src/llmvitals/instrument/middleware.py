@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from llmvitals.instrument.deadlines import seconds_left
 from llmvitals.instrument.kit import Gateway
 from llmvitals.instrument.passage import Passage
-from llmvitals.instrument.refusals import Refused
+from llmvitals.instrument.refusals import Left, Refused
 
 _log = logging.getLogger(__name__)
 PATHS = ("/v1/chat/completions", "/v1/completions")
@@ -88,7 +88,8 @@ class Middleware:
             task.uncancel()
         except BaseException as error:
             passage.failed(error)
-            raise
+            if not isinstance(error.__cause__, Left):  # Starlette wraps a refusal that comes after the answer has begun
+                raise
         finally:
             if forget is not None:
                 forget()
