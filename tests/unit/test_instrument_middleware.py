@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from llmvitals.instrument import Expired, Full, Gateway, Middleware, Open
 from support.asgi import JSON, STREAMED, App, Client, Message, answering, asked, begin, more, piece, usage
@@ -166,6 +170,38 @@ def test_refusals_that_nobody_caught_are_answered(refused: Exception, status: in
     assert b'"code": "' + code + b'"' in client.answer
     assert ((b"retry-after", b"2") in client.got[0]["headers"]) == isinstance(refused, Full)
     assert kit.count("requests", status=str(status)) == 1
+
+
+def test_refusals_inside_of_starlette_are_answered_too() -> None:
+    async def serve(request: Request) -> Response:
+        await request.json()
+        raise Full("no room", retry_after=3.0)
+
+    kit, client = Kit(), Client()
+    app = Starlette(routes=[Route("/v1/chat/completions", serve, methods=["POST"])])
+    app.add_middleware(Middleware, kit=kit.gateway)
+    asyncio.run(client.call(app))  # type: ignore[arg-type]
+    assert client.status == 503
+    assert (b"retry-after", b"3") in client.got[0]["headers"]
+    assert kit.count("requests", status="503") == 1
+
+
+def test_starlettes_streams_pass_one_by_one() -> None:
+    async def serve(request: Request) -> Response:
+        await request.json()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for chunk in STREAM:
+                yield chunk
+
+        return StreamingResponse(chunks(), media_type="text/event-stream")
+
+    kit, client = Kit(), Client()
+    app = Starlette(routes=[Route("/v1/chat/completions", serve, methods=["POST"])])
+    app.add_middleware(Middleware, kit=kit.gateway)
+    asyncio.run(client.call(app))  # type: ignore[arg-type]
+    assert [m["body"] for m in client.got[1:]] == [*STREAM, b""]
+    assert kit.count("tokens") == 103
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -301,3 +302,25 @@ def test_refused_calls_are_on_the_page_with_their_reason() -> None:
     assert found['llm_gateway_queue_dropped_total{reason="full"}'] == 1
     assert found['llm_gateway_requests_total{status="503",tenant="search"}'] == 1
     assert 'llm_gateway_queue_seconds_count{tenant="search"}' not in found, "it never was in the queue"
+
+
+def test_who_watches_observations_is_told_while_others_may_read_the_page() -> None:
+    """A reader of a provider of the gateway's holds its own lock as it asks for amounts: ours must be free then."""
+    kit = full()
+    free: list[bool] = []
+
+    def lock_is_free() -> None:
+        got = kit.store.lock.acquire(timeout=0.2)
+        free.append(got)
+        if got:
+            kit.store.lock.release()
+
+    def watcher(*_: object) -> None:
+        thread = threading.Thread(target=lock_is_free)
+        thread.start()
+        thread.join()
+
+    kit.store.watchers.append(watcher)
+    asyncio.run(Client().call(around(kit, answering(piece(), piece(), usage(9, 2)))))
+    assert len(free) == 3, "the first token, the time per token, the whole call"
+    assert all(free)

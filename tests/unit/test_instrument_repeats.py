@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections import Counter
 from uuid import UUID
 
@@ -11,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmvitals.instrument.repeats import SMALL, CountMin, Repeats, Sketch, blocks, normalised
-
-keys = st.lists(st.binary(min_size=16, max_size=16), max_size=100)
 
 
 @given(st.lists(st.integers(0, 30), max_size=300))
@@ -23,7 +22,12 @@ def test_a_key_is_never_counted_too_little(added: list[int]) -> None:
     assert all(sketch.count(spread(number)) >= min(n, 255) for number, n in truth.items())
 
 
-def spread(number: int) -> bytes:
+def spread(number: int) -> tuple[int, int, int, int]:
+    one, two, three, four = struct.unpack("<4I", digest(number))
+    return one, two, three, four
+
+
+def digest(number: int) -> bytes:
     return random.Random(number).randbytes(16)
 
 
@@ -40,22 +44,27 @@ def test_counts_are_hardly_too_high() -> None:
 def test_a_sketch_stops_at_what_a_cell_holds() -> None:
     sketch = CountMin(64)
     for _ in range(1000):
-        sketch.add(b"k" * 16)
-    assert sketch.count(b"k" * 16) == 255
+        sketch.add((1, 2, 3, 4))
+    assert sketch.count((1, 2, 3, 4)) == 255
 
 
 def test_the_latest_keys_are_known_and_old_ones_forgotten() -> None:
     sketch = Sketch(1 << 10)
-    fresh = [spread(number) for number in range(2000)]
+    fresh = [digest(number) for number in range(2000)]
     for key in fresh:
         sketch.seen(key)
     assert all(sketch.seen(key) for key in fresh[-250:])
-    assert sum(CountMin.count(sketch._old, key) > 0 for key in fresh[:1000]) < 50
+    assert sum(sketch.seen(key) for key in fresh[:100]) < 5
 
 
-@given(st.lists(st.text(max_size=2000), max_size=5))
-def test_blocks_are_all_of_the_text(texts: list[str]) -> None:
-    assert "".join(blocks(texts)) == "\n".join(texts)
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 16_383, 16_384, 16_385, 20_480, 100_000])
+def test_blocks_are_all_of_the_text(length: int) -> None:
+    text = random.Random(length).randbytes(length)
+    assert b"".join(blocks(text)) == text
+    assert (
+        list(blocks(text + b"more"))[: length // SMALL if length < 16_384 else 64]
+        == list(blocks(text))[: length // SMALL if length < 16_384 else 64]
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,11 +76,18 @@ def test_blocks_are_all_of_the_text(texts: list[str]) -> None:
     ],
 )
 def test_what_varies_is_set_aside(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert normalised(one.encode()) == normalised(other.encode())
+
+
+@given(st.binary(max_size=300) | st.text("ab-@.0\u00e4 ", max_size=80).map(str.encode))
+def test_normalising_takes_away_and_adds_nothing(text: bytes) -> None:
+    left, kept = iter(text), normalised(text)
+    assert all(any(byte == other for other in left) for byte in kept), "what is left stands in the text, in this order"
+    assert normalised(b"x y z") == b"x y z"
 
 
 def test_other_words_are_other_words() -> None:
-    assert normalised("a cat") != normalised("a dog")
+    assert normalised(b"a cat") != normalised(b"a dog")
 
 
 SYSTEM = "system\nYou are a helpful assistant of a shop. " * 30

@@ -110,3 +110,4 @@ class Calls:
             if call.body and (status in FAILED or status >= SERVER_ERROR or call.cut):
                 self._failures.failed(call.body)
             self.counts.ended(call, seconds)
+        self.store.tell()

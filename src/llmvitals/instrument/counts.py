@@ -120,6 +120,7 @@ class Counts:
         if call is not None:
             call.queued = (call.queued or 0.0) + seconds
         self._store.observe("llm_gateway_queue_seconds", seconds, NONE if call is None else self.whose(call))
+        self._store.tell()
 
     def dropped(self, call: Call | None, reason: str) -> None:
         """The queue gave a call up: full, ttl or left."""
@@ -132,6 +133,7 @@ class Counts:
         if call.first_token is not None:
             size = "small" if self.prompt_tokens(call) < LARGE_TOKENS else "large"
             self._store.observe("llm_gateway_ttft_seconds", call.first_token - call.arrived, (("size", size),))
+            self._store.tell()
 
     def ended(self, call: Call, seconds: float) -> None:
         """A call ended, so many seconds after it came."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
+from llmvitals.errors import MissingExtraError
 from llmvitals.instrument import call as calling
 from llmvitals.instrument import metrics
 from llmvitals.instrument.amounts import Amounts
@@ -127,8 +129,8 @@ class Gateway:
 
     def transport(self, upstream: str, inner: httpx.AsyncBaseTransport) -> httpx.AsyncBaseTransport:
         """An httpx transport that counts for ``upstream`` what passes through ``inner``."""
-        from llmvitals.instrument.client import Transport  # noqa: PLC0415 - httpx is needed by this alone
-
+        with _extra("a transport"):
+            from llmvitals.instrument.client import Transport  # noqa: PLC0415 - httpx is needed by this alone
         return Transport(self, upstream, inner)
 
     def sent(self) -> None:
@@ -178,8 +180,8 @@ class Gateway:
         """The metrics page, an ASGI application; needs the extra ``gateway``."""
         with self.store.lock:
             if self._page is None:
-                from llmvitals.instrument.page import Page  # noqa: PLC0415 - a gateway that only pushes needs no page
-
+                with _extra("the metrics page"):
+                    from llmvitals.instrument.page import Page  # noqa: PLC0415 - a gateway that only pushes needs none
                 self._page = Page(self.store, self.name)
         return self._page
 
@@ -190,3 +192,12 @@ class Gateway:
     def views(self) -> tuple[View, ...]:
         """Views with the kit's edges, for the MeterProvider that is given as ``meter_provider``."""
         return metrics.views(self.edges)
+
+
+@contextmanager
+def _extra(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        remedy = "Install it with: pip install 'llmvitals[gateway]'"
+        raise MissingExtraError(f"{what} needs {missing.name}", place="llmvitals.instrument", remedy=remedy) from None

@@ -10,51 +10,55 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from struct import Struct
 
 DEPTH = 4
 _CELL_MOST = 255
 _FILL = 4  # a generation takes width / 4 keys: a row is 22 % full then, and 0.22^4 = 0.2 % of strange keys find all cells taken
 
 FIRST_BLOCKS, SMALL, LARGE = 64, 256, 4096
-"""Prompts are compared by blocks of 256 characters (64 tokens or so), from 16 Ki characters on by blocks of 4,096."""
+"""Prompts are compared by blocks of 256 bytes (64 tokens or so), from 16 KiB on by blocks of 4,096."""
 
-_IDS = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F-]{22}|[\w.+-]+@[\w-]+\.[\w.-]+")
-_DIGITS = str.maketrans("", "", "0123456789")
+Cells = tuple[int, int, int, int]
+_cells = Struct("<4I").unpack
+
+_DIGITS = b"0123456789"
+_UUID = re.compile(
+    rb"-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-"
+)  # what is between its first and last group: quick to find
+_BEFORE_AT, _AFTER_AT = re.compile(rb"[\w.+-]{1,64}\Z"), re.compile(rb"[\w.-]{1,255}")
 
 
 class CountMin:
-    """How often keys were added, at least; a key is 16 bytes that are a hash already."""
+    """How often keys were added, at least. A key is four numbers of 32 bits, of a hash; ``width`` a power of two."""
 
     def __init__(self, width: int) -> None:
-        self.width = width
         self.taken = 0
+        self._mask = width - 1
         self._rows = tuple(bytearray(width) for _ in range(DEPTH))
 
-    def count(self, key: bytes) -> int:
+    def count(self, key: Cells) -> int:
         """How often it was added: never less, up to 255; more only where others took all of its cells."""
-        return min(row[at] for row, at in self._cells(key))
+        one, two, three, four = self._rows
+        a, b, c, d = key
+        mask = self._mask
+        return min(one[a & mask], two[b & mask], three[c & mask], four[d & mask])
 
-    def add(self, key: bytes) -> None:
+    def add(self, key: Cells) -> None:
         """Add it once. Only its lowest cells are raised (conservative update), which keeps others' errors small."""
-        cells = self._cells(key)
-        lowest = min(row[at] for row, at in cells)
+        lowest = self.count(key)
         if not lowest:
             self.taken += 1
         if lowest < _CELL_MOST:
-            for row, at in cells:
-                if row[at] == lowest:
-                    row[at] = lowest + 1
+            for row, place in zip(self._rows, key, strict=True):
+                if row[place & self._mask] == lowest:
+                    row[place & self._mask] = lowest + 1
 
     @property
     def full(self) -> bool:
         """Whether it has taken in as many keys as it counts well."""
-        return self.taken >= self.width // _FILL
-
-    def _cells(self, key: bytes) -> list[tuple[bytearray, int]]:
-        return [
-            (row, int.from_bytes(key[4 * i : 4 * i + 4], "little") % self.width) for i, row in enumerate(self._rows)
-        ]
+        return self.taken * _FILL > self._mask
 
 
 class Sketch:
@@ -64,8 +68,9 @@ class Sketch:
         self._width = width
         self._new, self._old = CountMin(width), CountMin(width)
 
-    def seen(self, key: bytes) -> bool:
-        """Whether it was added before; adds it."""
+    def seen(self, digest: bytes) -> bool:
+        """Whether this hash (16 bytes) was added before; adds it."""
+        key = _cells(digest)
         known = self._new.count(key) > 0 or self._old.count(key) > 0
         if self._new.full:
             self._old, self._new = self._new, CountMin(self._width)
@@ -73,24 +78,35 @@ class Sketch:
         return known
 
 
-def normalised(text: str) -> str:
+def normalised(text: bytes) -> bytes:
     """Text without what varies from prompt to prompt: digits (dates, times, numbers), UUIDs, addresses of mail."""
-    if "-" in text or "@" in text:
-        text = _IDS.sub("", text)
-    return text.translate(_DIGITS)
+    varying = [(found.start() - 8, found.end() + 12) for found in _UUID.finditer(text)]
+    at = text.find(b"@")
+    while at >= 0:
+        before, after = _BEFORE_AT.search(text, max(0, at - 64), at), _AFTER_AT.match(text, at + 1)
+        if before and after:
+            varying.append((before.start(), after.end()))
+        at = text.find(b"@", at + 1)
+    return _without(text, varying).translate(None, _DIGITS)
 
 
-def blocks(texts: Iterable[str]) -> Iterator[str]:
-    """The parts of a prompt as blocks, the last one as short as it is."""
-    text = "\n".join(texts)
-    at = 0
-    small = min(len(text), FIRST_BLOCKS * SMALL)
-    while at < small:
-        yield text[at : at + SMALL]
-        at += SMALL
-    while at < len(text):
+def _without(text: bytes, spans: list[tuple[int, int]]) -> bytes:
+    if not spans:
+        return text
+    kept, at = [], 0
+    for start, end in sorted(spans):
+        kept.append(text[at : max(at, start)])
+        at = max(at, end)
+    return b"".join((*kept, text[at:]))
+
+
+def blocks(text: bytes) -> Iterator[bytes]:
+    """A prompt in blocks, the last one as short as it is."""
+    small = FIRST_BLOCKS * SMALL
+    for at in range(0, min(len(text), small), SMALL):
+        yield text[at : min(at + SMALL, small)]
+    for at in range(small, len(text), LARGE):
         yield text[at : at + LARGE]
-        at += LARGE
 
 
 class Repeats:
@@ -102,19 +118,25 @@ class Repeats:
         self._prefixes = Sketch(prefixes)
 
     def asked(self, model: str, texts: tuple[str, ...]) -> tuple[bool, float]:
-        """(asked before word for word, share of the prompt's characters in blocks that earlier prompts begin with)."""
-        exact = self._hash()
-        for text in (model, *texts):
-            exact.update(f"{len(text)}\n{text}".encode("utf-8", "surrogatepass"))
-        shared = total = 0
-        link, unbroken = model.encode("utf-8", "surrogatepass"), True
-        for block in blocks(normalised(text) for text in texts):
-            link = self._hash(link, block).digest()
+        """(asked before word for word, share of the prompt in blocks that earlier prompts begin with)."""
+        parts = [_bytes(text) for text in (model, *texts)]
+        exact = self._hash(b"".join(b"%d " % len(part) for part in parts))
+        for part in parts:
+            exact.update(part)
+        return self._calls.seen(exact.digest()), self._shared(parts[0], normalised(b"\n".join(parts[1:])))
+
+    def _shared(self, model: bytes, text: bytes) -> float:
+        shared, unbroken, link = 0, True, model
+        for block in blocks(text):
+            link = self._hash(link + block).digest()
             known = self._prefixes.seen(link)
             unbroken = unbroken and known
-            total += len(block)
             shared += len(block) if unbroken else 0
-        return self._calls.seen(exact.digest()), shared / total if total else 0.0
+        return shared / len(text) if text else 0.0
 
-    def _hash(self, link: bytes = b"", block: str = "") -> hashlib.blake2b:
-        return hashlib.blake2b(link + block.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key)
+    def _hash(self, data: bytes) -> hashlib.blake2b:
+        return hashlib.blake2b(data, digest_size=16, key=self._key)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class Store:
     gauges: dict[str, list[Callable[[], Points]]] = field(default_factory=dict)
     withheld: dict[str, Callable[[], bool]] = field(default_factory=dict)
     watchers: list[Callable[[str, Labels, float], None]] = field(default_factory=list)
+    _untold: deque[tuple[str, Labels, float]] = field(default_factory=deque)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def claim(self, family: str, *labels: Labels) -> None:
@@ -81,8 +83,18 @@ class Store:
                 found = here[labels] = self._empty(family)
             found.counts[bisect_left(edges, value)] += 1
             found.sum += value
-        for watcher in self.watchers:
-            watcher(family, labels, value)
+        if self.watchers:
+            self._untold.append((family, labels, value))
+
+    def tell(self) -> None:
+        """Pass observations on to who watches. Call it without the lock: a reader of theirs may ask for amounts meanwhile."""
+        while self._untold:
+            try:
+                seen = self._untold.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            for watcher in self.watchers:
+                watcher(*seen)
 
     def forget(self, label: tuple[str, str]) -> None:
         """Take every counter and histogram with this label from the page."""

@@ -40,6 +40,7 @@ class Upstream:
         """The last byte of an answer came; ``seconds``: since it was sent."""
         self._took(seconds)
         self._store.observe("llm_gateway_upstream_seconds", seconds, self._label)
+        self._store.tell()
 
     def answered(self, status: int, seconds: float) -> None:
         """It answered whole, for a gateway whose client tells both at once; ``seconds``: from sending to the last byte."""
