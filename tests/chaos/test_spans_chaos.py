@@ -25,7 +25,7 @@ from support import otlp, senders
 from support.hostile import MIB, vllm_page
 from support.prometheus import wait_for
 
-QUICK = 1.0  # a scrape's deadline in these tests; Prometheus' own is 10 s
+QUICK = 2.0  # a scrape's deadline in these tests; Prometheus' own is 10 s
 
 
 def inside(url: str, *, timeout_s: float) -> RawPage:

@@ -49,4 +49,6 @@ def _labels(newest: Snapshot | None) -> Mapping[str, str]:
 
 def _models(newest: Snapshot | None) -> tuple[str, ...]:
     samples = newest.samples if newest is not None else ()
-    return tuple(sorted({key.label("model") for key in samples if origin_of(key.name) not in _NOT_ITS_PAGE} - {""}))
+    # a histogram's model is on its count too, and buckets are most of a page
+    named = (key for key in samples if not key.name.endswith("_bucket") and origin_of(key.name) not in _NOT_ITS_PAGE)
+    return tuple(sorted({key.label("model") for key in named} - {""}))
