@@ -185,4 +185,4 @@ def application() -> Middleware:
     config, spans = Config.from_environment(), TracerProvider()
     if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return build(config, Gateway("chat-gateway", token_limit=config.tokens, planned_calls=1, tracer_provider=spans))
+    return build(config, Gateway("chat-gateway", token_limit=config.tokens, tracer_provider=spans))

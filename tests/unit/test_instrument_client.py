@@ -214,10 +214,11 @@ def test_a_client_that_leaves_ends_what_is_asked_of_the_engine_while_it_is_silen
     assert count(kit, "disconnects_total") == 1
 
 
-def test_a_gateway_that_is_cancelled_is_cancelled_and_no_client_has_left():
-    kit = Gateway("g")
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_gateway_that_is_cancelled_stays_so_whether_or_not_its_client_leaves_meanwhile(leaves):
+    kit, client, cancelled = Gateway("g"), Client(), []
 
-    async def run() -> None:
+    async def do() -> None:
         began = asyncio.Event()
 
         async def answer() -> httpx.Response:
@@ -225,14 +226,45 @@ def test_a_gateway_that_is_cancelled_is_cancelled_and_no_client_has_left():
             await asyncio.Event().wait()
             raise AssertionError
 
-        async with httpx.AsyncClient(transport=kit.transport("e", Inner(answer))) as client:
-            task = asyncio.create_task(client.get("http://e/"))
+        async with httpx.AsyncClient(transport=kit.transport("e", Inner(answer))) as asks:
+            task = asyncio.create_task(asks.get("http://e/"))
             await began.wait()
+            if leaves:
+                call = kit.current()
+                assert call is not None
+                call.gone()
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+            cancelled.append(task.cancelled())
 
-    asyncio.run(run())
+    inside(kit, do, client)
+    assert cancelled == [True]
+
+
+def test_what_takes_no_notice_of_being_cancelled_is_let_go_all_the_same():
+    kit, client = Gateway("g"), Client()
+
+    async def answer() -> httpx.Response:
+        client.left.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return httpx.Response(200)
+        raise AssertionError
+
+    async def do() -> None:
+        async with httpx.AsyncClient(transport=kit.transport("e", Inner(answer))) as asks:
+            with pytest.raises(Left):
+                await asks.get("http://e/")
+            task = asyncio.current_task()
+            assert task is not None
+            assert task.cancelling() == 0
+            await asyncio.sleep(0)
+            with pytest.raises(Left):
+                await asks.get("http://e/")
+
+    inside(kit, do, client)
+    assert count(kit, "upstream_requests_total") == 0
 
 
 def test_an_answer_that_is_let_go_half_read_has_no_last_byte():

@@ -7,7 +7,7 @@ is given up at once, which closes the connection and lets the engine stop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _TRACE = TraceContextTextMapPropagator()
 
+_WENT = "the client went away"
 _NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -40,17 +41,20 @@ class Transport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send it. Raises what ``inner`` raises, and :class:`Left` when the call's client went away meanwhile."""
         call, began = self._kit.current(), now()
+        wanted = _Wanted(call)
         self._upstream.sending()
         if call is not None:
             _traced(request.headers, call)
         try:
-            answer = await _while_wanted(call, self._inner.handle_async_request(request))
+            answer = await wanted.wait(partial(self._inner.handle_async_request, request))
         except _NO_CONNECTION:
             self._upstream.connect_error(now() - began)
             raise
         except BaseException:
             self._upstream.given_up(now() - began)
             raise
+        finally:
+            wanted.forget()
         self._upstream.answering(answer.status_code)
         if answer.is_closed:  # a cache, or a stand-in for tests, gave all of it at once
             self._upstream.ended(now() - began)
@@ -98,15 +102,17 @@ class _Answer(httpx.AsyncByteStream):
         self._over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = aiter(self._inner)
+        following, wanted = aiter(self._inner).__anext__, _Wanted(self._call)
         try:
             while True:
-                yield await _while_wanted(self._call, anext(pieces))
+                yield await wanted.wait(following)
         except StopAsyncIteration:
             self._end(None)
         except BaseException as error:
             self._end(error)
             raise
+        finally:
+            wanted.forget()
 
     async def aclose(self) -> None:
         """Let the answer go, read to its end or not."""
@@ -128,19 +134,40 @@ def _traced(headers: httpx.Headers, call: Call) -> None:
         headers.update(told)
 
 
-async def _while_wanted(call: Call | None, what: Awaitable[T]) -> T:
-    """What is awaited, unless the call's client goes away meanwhile. Raises :class:`Left` then."""
-    if call is None:
-        return await what
-    forget = None
-    try:
-        async with asyncio.timeout(None) as wanted:
-            forget = call.on_leaving(partial(wanted.reschedule, 0.0))  # a moment long gone: at once
-            return await what
-    except TimeoutError:
-        if wanted.expired():
-            raise Left("the client went away") from None
-        raise
-    finally:
-        if forget is not None:
-            forget()
+class _Wanted:
+    """Awaits, and lets go of it when the call's client goes away: then :class:`Left` is raised.
+
+    Done as :func:`asyncio.timeout` does it, for all pieces of an answer at the price of one.
+    """
+
+    def __init__(self, call: Call | None) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._left = False
+        self.forget = call.on_leaving(self._leave) if call is not None else lambda: None
+
+    def _leave(self) -> None:
+        self._left = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def wait(self, what: Callable[[], Awaitable[T]]) -> T:
+        """What ``what`` gives."""
+        if self._left:
+            raise Left(_WENT)
+        task = self._task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        try:
+            found = await what()
+        except BaseException as error:
+            if self._let_go(task) <= before and self._left and isinstance(error, asyncio.CancelledError):
+                raise Left(_WENT) from None
+            raise
+        self._let_go(task)
+        if self._left:  # it was cancelled, and took no notice
+            raise Left(_WENT)
+        return found
+
+    def _let_go(self, task: asyncio.Task[object] | None) -> int:
+        """No more waiting; cancellations that are left when our own, if there was one, is taken back."""
+        self._task = None
+        return task.uncancel() if task is not None and self._left else 0
