@@ -265,7 +265,7 @@ def goodput_low_ratio(c: Context) -> Reading:
     if isinstance(found, Reading):
         return found
     return number(
-        min(found), Standing.LOWER, "" if c.http_seen else "of those answered: the page counts no failed ones"
+        min(found), Standing.LOWER, "" if c.http_seen else "answers that failed are not on its page"
     )
 
 
