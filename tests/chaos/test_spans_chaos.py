@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import threading
@@ -197,7 +198,8 @@ def test_senders_that_drip_are_cut_off_in_time_and_keep_nobody_out(running, monk
         until = time.monotonic() + 0.3
         while time.monotonic() < until:
             for connection in dripping:
-                connection.sendall(b"\n")
+                with contextlib.suppress(ConnectionError):  # it was cut off already
+                    connection.sendall(b"\n")
             assert page(running)[0] < QUICK
         body = otlp.body([otlp.vllm_span() for _ in range(3)])
         assert senders.post(at(running, "http"), body).status_code == 200
@@ -218,7 +220,7 @@ def test_senders_that_drip_are_cut_off_in_time_and_keep_nobody_out(running, monk
 def _is_cut(connection) -> bool:
     try:
         return connection.recv(1000) == b""
-    except ConnectionResetError:
+    except ConnectionError:
         return True
 
 
