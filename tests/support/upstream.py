@@ -57,9 +57,13 @@ class _CutError(Exception):
 
 
 class Upstream:
-    """``next``: plans of the next calls, in their order; ``usual``: of all others. ``asked``: the calls that came."""
+    """``next``: plans of the next calls, in their order; ``usual``: of all others. ``asked``: the calls that came.
 
-    def __init__(self) -> None:
+    ``page``: makes its metrics page.
+    """
+
+    def __init__(self, page: Callable[[], bytes] = bytes) -> None:
+        self.page = page
         self.usual = Plan()
         self.next: deque[Plan] = deque()
         self.asked: list[Asked] = []
@@ -131,6 +135,11 @@ class Upstream:
         _, path, _ = head[0].split()
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if path == "/metrics":
+            page = self.page()
+            writer.write(_head(Plan(), "text/plain", f"content-length: {len(page)}") + page)
+            await writer.drain()
+            return True
         plan = self.next.popleft() if self.next else self.usual
         call = Asked(path, headers, json.loads(body or b"{}"), plan)
         self.asked.append(call)
@@ -159,7 +168,8 @@ class Upstream:
         content = " ".join([plan.text] * plan.tokens)
         ok: dict[str, Any] = {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]}
         ok |= {"model": call.body.get("model"), "usage": usage(call)}
-        answer = json.dumps(ok if plan.status == 200 else {"error": {"message": "no", "code": plan.status}}).encode()
+        bad = {"error": {"message": plan.text, "code": plan.status}}
+        answer = json.dumps(ok if plan.status == 200 else bad).encode()
         writer.write(_head(plan, "application/json", f"content-length: {len(answer)}"))
         writer.write(answer if plan.cut_after is None else answer[: plan.cut_after])
         await writer.drain()
