@@ -100,6 +100,24 @@ def test_times_are_from_the_arrival_of_the_call(monkeypatch: pytest.MonkeyPatch)
     assert histograms["llm_gateway_request_seconds"][()].sum == pytest.approx(1.5 + 11 * 0.04)
 
 
+def test_overhead_is_what_neither_queue_nor_engine_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [50.0]
+    monkeypatch.setattr("llmvitals.instrument.passage.now", lambda: moment[0])
+    kit = Kit()
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        await receive()
+        kit.gateway.calls.counts.waited(kit.gateway.current(), 2.0)
+        kit.gateway.upstream("a").connect_error(0.25)
+        kit.gateway.upstream("a").answered(200, 4.0)
+        moment[0] += 6.75
+        await answering()(scope, receive_nothing, send)
+
+    kit.serve(app)
+    assert kit.gateway.store.histograms["llm_gateway_overhead_seconds"][()].sum == pytest.approx(0.5)
+    assert kit.gateway.store.histograms["llm_gateway_upstream_seconds"][(("upstream", "a"),)].sum == 4.0
+
+
 def test_other_paths_methods_and_protocols_are_none_of_its_business() -> None:
     kit, seen = Kit(), []
 
@@ -314,6 +332,45 @@ def test_a_client_that_is_gone_when_something_is_sent() -> None:
     assert kit.count("requests", status="499") == kit.count("disconnects") == 1
 
 
+def test_a_client_that_is_gone_at_the_last_byte() -> None:
+    kit = Kit()
+
+    def gone(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message["more_body"]:
+            raise OSError("the socket is closed")
+
+    with pytest.raises(OSError, match="closed"):
+        kit.serve(answering(*STREAM), Client(on_send=gone))
+    assert kit.count("requests", status="499") == kit.count("disconnects") == 1
+
+
+def test_an_engine_that_is_cut_off_for_a_client_that_left_is_no_stream_cut() -> None:
+    kit = Kit()
+
+    async def cut(receive: Any) -> None:
+        await receive()
+        kit.gateway.upstream("a").cut("upstream", 0.1)
+
+    app, client = leaving(1, cut)
+    kit.serve(app, client)
+    assert kit.count("disconnects") == 1
+    assert kit.count("streams_cut", reason="upstream") == 0
+
+
+def test_what_is_done_after_the_last_byte_is_not_cancelled() -> None:
+    kit, client, done = Kit(), Client(), []
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        await answering(*STREAM)(scope, receive, send)
+        client.left.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        done.append(True)
+
+    kit.serve(app, client, cancel=True)
+    assert done == [True]
+
+
 def test_a_client_that_leaves_while_it_sends() -> None:
     kit = Kit()
 
@@ -525,6 +582,7 @@ def test_tokens_are_set_aside_until_the_call_ends() -> None:
     assert sequences[(("tenant", "a"),)] == 4
     assert left == 700
     assert set(kit.amount("reserved_tokens").values()) == {0}
+    assert kit.gateway.tokens_left == 1000
     assert kit.amount("token_limit") == {(): 1000}
 
 
