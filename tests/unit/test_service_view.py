@@ -10,7 +10,7 @@ import pytest
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Engine
 from llmvitals.gaps import GapKind
-from llmvitals.series import Series, Snapshot, Window, series
+from llmvitals.series import Exemplar, Series, Snapshot, Window, series
 from llmvitals.settings import Exporter, Service, Settings, Target, decode
 from llmvitals.signals.catalogue import compute
 from llmvitals.signals.context import Context
@@ -708,6 +708,65 @@ def test_models_are_chosen_by_name_or_where_there_is_one():
     assert choose(shown("x"), frozenset({"m"})).models == {"x": ""}
     assert choose(shown("x", "y"), frozenset({"m"}), "y").models == {"y": "y"}
     assert choose(shown("x", "y"), frozenset()).models is None  # the engines never answered
+
+
+def of_calls(model: str, **ended: float) -> dict[Series, float]:
+    """Calls for a model as a gateway's traces tell them."""
+    labels = {"instance": "g", "model": model, "vantage": "gateway", "slo_class": "default"}
+    return {series("llm_span_requests_total", **labels, ended=how.replace("_", "-")): n for how, n in ended.items()}
+
+
+PLAIN = {series("llm_gateway_calls_total", instance="g"): 9.0}
+
+
+def test_a_model_that_callers_made_up_makes_a_gateway_serve_no_second_one():
+    """Any caller can ask for any name; what the page says of all calls must stay the engine's."""
+    made_up = of_calls("mm", client_error=2.0, refused=1.0, left=1.0, ok=0.0, error=0.0)
+    page = Snapshot(1.0, {**PLAIN, **of_calls("m", ok=5.0, client_error=1.0), **made_up})
+    for engines, model in ((frozenset({"m"}), ""), (frozenset({"n"}), "m")):
+        choice = choose([page], engines, model)
+        assert (choice.models, choice.several) == ({"m": "m", "mm": "m"}, False)
+    assert choose([page], frozenset({"n"})).models == {"m": "", "mm": ""}  # the gateway calls it as it likes
+    joined = join_gateway(Snapshot(1.0, {}), page, instance="chat", name="g", choice=choose([page], frozenset({"m"})))
+    ends = {k.label("ended"): v for k, v in joined.samples.items() if k.name == "llm_span_requests_total"}
+    assert ends == {"ok": 5.0, "client-error": 3.0, "refused": 1.0, "left": 1.0, "error": 0.0}
+    assert {k.label("model") for k in joined.samples if k.name == "llm_span_requests_total"} == {"m"}
+    assert joined.samples[series("llm_gateway_calls_total", instance="chat", gateway="g")] == 9.0
+
+
+def test_calls_for_made_up_models_alone_are_at_the_only_engine():
+    page = Snapshot(1.0, {**PLAIN, **of_calls("mm", client_error=2.0)})
+    assert choose([page], frozenset({"m"})).models == {"mm": "m"}
+    assert choose([page], frozenset({"m", "n"})).models == {"mm": ""}
+    assert not choose([page], frozenset({"m"})).several
+
+
+@pytest.mark.parametrize("how", ["ok", "error"])
+def test_a_model_that_somebody_tried_to_serve_is_another_one(how):
+    page = Snapshot(1.0, {**PLAIN, **of_calls("m", ok=5.0), **of_calls("n", **{how: 1.0}), **of_calls("mm", left=1.0)})
+    choice = choose([page], frozenset({"m"}))
+    assert (choice.models, choice.several) == ({"m": "m"}, True)  # whose the third is nobody knows
+    named = Snapshot(1.0, {series("llm_gateway_calls_total", instance="g", model="n"): 0.0, **of_calls("m", ok=1.0)})
+    assert choose([named], frozenset({"m"})).several  # its page names it
+
+
+def test_what_two_names_of_one_model_come_to_adds_up_and_the_newest_trace_stays():
+    def told(name: str, model: str, **more: str) -> Series:
+        return series(name, instance="g", model=model, vantage="gateway", **more)
+
+    last, bucket = "llm_span_last_end_seconds", "llm_span_e2e_seconds_bucket"
+    samples = {**of_calls("m", ok=1.0), **of_calls("mm", left=1.0), told(last, "m"): 50.0, told(last, "mm"): 40.0}
+    samples |= {told(bucket, "m", le="1"): 2.0, told(bucket, "mm", le="1"): 3.0}
+    exemplars = {
+        told(bucket, "m", le="1"): Exemplar(0.5, 8.0, "a"),
+        told(bucket, "mm", le="1"): Exemplar(0.5, 7.0, "b"),
+    }
+    page = Snapshot(1.0, samples, exemplars=exemplars)
+    joined = join_gateway(Snapshot(1.0, {}), page, instance="chat", name="g", choice=choose([page], frozenset({"m"})))
+    own = {"instance": "chat", "model": "m", "vantage": "gateway"}
+    assert joined.samples[series(last, **own)] == 50.0
+    assert joined.samples[series(bucket, **own, le="1")] == 5.0
+    assert joined.exemplars == {series(bucket, **own, le="1"): Exemplar(0.5, 8.0, "a")}
 
 
 # -- what the settings say ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.gaps import GapKind, family_gap
-from llmvitals.schema import Origin, family_of, origin_of
+from llmvitals.schema import Kind, Origin, family_of, origin_of
 from llmvitals.series import Series, Snapshot
 
 EVERY = "llm_gateway_*"
@@ -34,6 +34,12 @@ WHOLE = BEHIND | {
 }
 """What is a gateway's own, whatever models it serves."""
 
+ENDED = "llm_span_requests_total"
+SERVED = frozenset({"ok", "error"})
+"""Ends of calls that somebody tried to serve. A model of which no call ever ended so is a name that callers made up: a misspelt one
+must not make a gateway one of several models.
+"""
+
 _TOGETHER = "the gateway serves several models and does not say for which of them"
 
 
@@ -54,18 +60,37 @@ class Choice:
 def choose(gateway: Iterable[Snapshot], engines: frozenset[str], model: str = "") -> Choice:
     """What of a gateway's pages is about the models of ``engines``, or about ``model`` where the settings name one.
 
-    A gateway that shows one model calls it as it likes; of several the one is taken that is called alike.
+    A gateway that shows one model calls it as it likes; of several the one is taken that is called alike. Calls for a model that
+    it does not serve are that one's where it serves one: its page counts them among all others, too.
     """
-    shown = sorted({name for page in gateway for key in page.samples if (name := _model(key))})
-    if not shown or not (engines or model):
+    shown, made_up = _models(gateway)
+    if not (shown or made_up) or not (engines or model):
         return Choice()
     wanted = {name for name in shown if name == model} or {name for name in shown if name in engines}
-    if not wanted and len(shown) == 1:
-        return Choice({shown[0]: model})
-    if not wanted:
+    if not wanted and len(shown) > 1:
         called = model or ", ".join(sorted(engines))
-        return Choice({}, several=True, why=f"it serves {', '.join(shown)}, and none is called {called}")
-    return Choice({name: model or name for name in wanted}, several=len(wanted) < len(shown))
+        return Choice({}, several=True, why=f"it serves {', '.join(sorted(shown))}, and none is called {called}")
+    taken = {name: model or name for name in wanted} or dict.fromkeys(shown, model)
+    if len(taken) < len(shown):
+        return Choice(taken, several=True)
+    if not taken:  # nobody was served yet
+        return Choice(dict.fromkeys(made_up, model or (min(engines) if len(engines) == 1 else "")))
+    labels = {*taken.values()}
+    return Choice({**dict.fromkeys(made_up, labels.pop()), **taken} if len(labels) == 1 else taken)
+
+
+def _models(gateway: Iterable[Snapshot]) -> tuple[frozenset[str], frozenset[str]]:
+    """The models that a gateway serves, and other names that its callers asked for."""
+    named, served = set(), set()
+    for page in gateway:
+        for key, value in page.samples.items():
+            model = "" if key.name.endswith("_bucket") else _model(key)  # a histogram's is on its count, too
+            if model:
+                named.add(model)
+                told = origin_of(key.name) is Origin.SPANS
+                if not told or (key.name == ENDED and value > 0 and key.label("ended") in SERVED):
+                    served.add(model)
+    return frozenset(served), frozenset(named - served)
 
 
 def join_gateway(
@@ -84,6 +109,7 @@ def join_gateway(
         why = gateway.detail or "its page shows nothing of a gateway"
         samples[family_gap(EVERY, GapKind.MISSING, f"{name}: {why}", instance=instance)] = 1.0
     left_out: dict[str, str] = {}
+    taken: dict[Series, float] = {}
     for key in mine:
         family = _family(key.name)
         if not first and family not in BEHIND:
@@ -94,11 +120,14 @@ def join_gateway(
         elif not model or chosen.models is None or model in chosen.models:
             label = model if chosen.models is None else chosen.models.get(model, "")
             moved = _moved(key, instance, name, label)
-            samples[moved] = gateway.samples[key]
-            if key in gateway.exemplars:
-                exemplars[moved] = gateway.exemplars[key]
+            value = gateway.samples[key]
+            taken[moved] = _together(moved, taken[moved], value) if moved in taken else value
+            newest = gateway.exemplars.get(key)
+            if newest is not None and (moved not in exemplars or exemplars[moved].t < newest.t):
+                exemplars[moved] = newest
         elif chosen.why:
             left_out[family] = chosen.why
+    samples.update(taken)
     shown = {_family(key.name) for key in samples}
     for family, why in left_out.items():
         if family not in shown:
@@ -110,6 +139,12 @@ def join_gateway(
             kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
             samples[family_gap(family, kind, key.label("reason"), instance=instance)] = 1.0
     return replace(engine, samples=samples, exemplars=exemplars)
+
+
+def _together(key: Series, one: float, other: float) -> float:
+    """Two models' samples under one label: counts add up, of gauges the highest stands."""
+    family = family_of(key.name)
+    return max(one, other) if family is not None and family.kind is Kind.GAUGE else one + other
 
 
 def of_calls(key: Series) -> bool:
