@@ -172,6 +172,7 @@ def test_who_is_told_to_wait_is_told_how_long():
         body = otlp.body([otlp.vllm_span()])
         answer = senders.post(at(one, "http"), body)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert b"google.rpc.RetryInfo" in answer.content
         with pytest.raises(grpc.RpcError) as caught:
             senders.call(at(one, "grpc"), body)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -178,4 +178,4 @@ def test_hashes_of_other_tools_and_long_passwords():
     ],
 )
 def test_credentials_of_a_header(header, credentials):
-    assert protect._credentials(header) == credentials
+    assert protect.credentials(header) == credentials

@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
-
-import grpc
-from google.rpc.code_pb2 import Code
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
 from llmvitals.exporters.listen import bound, shown, unusable
 from llmvitals.exporters.protect import Verifier, credentials
-from llmvitals.exporters.spans.http import response
-from llmvitals.exporters.spans.intake import RETRY_SECONDS, Answer, Intake, Result
+from llmvitals.exporters.spans.intake import Answer, Intake, Result
+from llmvitals.exporters.spans.messages import CODES, response, trailers
 from llmvitals.exporters.spans.unpack import is_packed
 from llmvitals.exporters.web_config import Tls, Web
+
+if TYPE_CHECKING:
+    import grpc
 
 PROTOCOL = "grpc"
 SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -43,15 +42,6 @@ CALLS = 1024
 
 START_SECONDS = 5.0
 GRACE_SECONDS = 1.0
-
-CODES: Mapping[Result, grpc.StatusCode] = {
-    Result.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
-    Result.TOO_LARGE: grpc.StatusCode.INVALID_ARGUMENT,
-    Result.UNAUTHORIZED: grpc.StatusCode.UNAUTHENTICATED,
-    Result.BUSY: grpc.StatusCode.UNAVAILABLE,
-    Result.INCOMPLETE: grpc.StatusCode.DEADLINE_EXCEEDED,
-    Result.FAILED: grpc.StatusCode.INTERNAL,
-}
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),  # a port in use is an error, and not shared with whoever has it
@@ -151,6 +141,8 @@ class GrpcServer:
             self._ready.set()
 
     async def _serve(self) -> None:
+        import grpc  # noqa: PLC0415  # an extra
+
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         self._arriving = asyncio.Semaphore(ARRIVING)
         # What is a little too large is read, so that its sender can be told so in the protocol's own words.
@@ -167,6 +159,8 @@ class GrpcServer:
 
     def _secure(self, server: grpc.aio.Server) -> int:
         """Listen with the certificates of the web configuration; after a reload the next handshake takes the new ones."""
+        import grpc  # noqa: PLC0415  # an extra
+
         first = self._web()
         known = [first.files]
 
@@ -188,6 +182,8 @@ class GrpcServer:
         return int(server.add_secure_port(self._bind, secrets))
 
     async def _export(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
+        from grpc import StatusCode  # noqa: PLC0415  # an extra
+
         self._calls += 1
         try:
             body = await self._body(messages, context)
@@ -200,7 +196,7 @@ class GrpcServer:
         finally:
             self._calls -= 1
         if answer.result in CODES:
-            await context.abort(CODES[answer.result], answer.message, _details(answer))
+            await context.abort(StatusCode[CODES[answer.result]], answer.message, trailers(answer))
         return response(answer)
 
     async def _body(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes | Answer:
@@ -241,17 +237,3 @@ class GrpcServer:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         user, password = credentials(sent if isinstance(sent, str) else "")
         return await self._verifier.admits(users, user, password)
-
-
-def _details(answer: Answer) -> tuple[tuple[str, bytes], ...]:
-    """When to come again, where there was no room: in gRPC's own place for details, and where OpenTelemetry for Python looks."""
-    if answer.result is not Result.BUSY:
-        return ()
-    retry = RetryInfo()
-    retry.retry_delay.seconds = RETRY_SECONDS
-    status = Status(code=Code.UNAVAILABLE, message=answer.message)
-    status.details.add().Pack(retry)
-    return (
-        ("grpc-status-details-bin", status.SerializeToString()),
-        ("google.rpc.retryinfo-bin", retry.SerializeToString()),
-    )

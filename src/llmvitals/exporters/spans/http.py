@@ -11,14 +11,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from google.rpc.code_pb2 import Code
-from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmvitals.exporters.protect import Protect
 from llmvitals.exporters.spans.intake import RETRY_SECONDS, Answer, Hold, Intake, Result
+from llmvitals.exporters.spans.messages import code_of, response, status
 from llmvitals.exporters.web_config import Web
 
 PROTOCOL = "http"
@@ -29,14 +27,14 @@ JSON = "application/json"
 ENCODINGS: Mapping[str, bool] = {"": False, "identity": False, "gzip": True}
 """Content encodings, and whether they are to be unpacked."""
 
-STATUS: Mapping[Result, tuple[int, int]] = {
-    Result.MALFORMED: (400, Code.INVALID_ARGUMENT),
-    Result.TOO_LARGE: (413, Code.INVALID_ARGUMENT),
-    Result.UNSUPPORTED: (415, Code.UNIMPLEMENTED),
-    Result.BUSY: (503, Code.UNAVAILABLE),
-    Result.FAILED: (500, Code.INTERNAL),
+STATUS: Mapping[Result, int] = {
+    Result.MALFORMED: 400,
+    Result.TOO_LARGE: 413,
+    Result.UNSUPPORTED: 415,
+    Result.BUSY: 503,
+    Result.FAILED: 500,
 }
-"""HTTP status, and the code in the body, of what was not taken in."""
+"""The HTTP status of what was not taken in."""
 
 NO_JSON = (
     "JSON is not taken, only protobuf: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf at the sender "
@@ -151,32 +149,19 @@ def _kind(headers: Headers) -> str:
 
 
 async def _reply(
-    send: Send, asked: Headers, answer: Answer, status: int = 0, more: Mapping[str, str] | None = None
+    send: Send, asked: Headers, answer: Answer, code: int = 0, more: Mapping[str, str] | None = None
 ) -> None:
     """Send the message that the specification wants, in the encoding in which the sender speaks."""
     as_json = _kind(asked) == JSON
-    if answer.result in STATUS:
-        usual, code = STATUS[answer.result]
-        body = (
-            json.dumps({"code": code, "message": answer.message}).encode()
-            if as_json
-            else Status(code=code, message=answer.message).SerializeToString()
-        )
+    if answer.result not in STATUS:
+        body = response(answer)
+    elif as_json:
+        body = json.dumps({"code": code_of(answer), "message": answer.message}).encode()
     else:
-        usual, body = 200, response(answer)
+        body = status(answer)
     headers = {"content-type": JSON if as_json else PROTOBUF, "content-length": str(len(body)), **(more or {})}
     if answer.result is Result.BUSY:
         headers["retry-after"] = str(RETRY_SECONDS)
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status or usual, "headers": encoded})
+    await send({"type": "http.response.start", "status": code or STATUS.get(answer.result, 200), "headers": encoded})
     await send({"type": "http.response.body", "body": body})
-
-
-def response(answer: Answer) -> bytes:
-    """The protocol's answer to an export that was taken in, with what of it was not."""
-    told = ExportTraceServiceResponse()
-    if answer.rejected:
-        told.partial_success.rejected_spans = answer.rejected
-        told.partial_success.error_message = answer.message
-    body: bytes = told.SerializeToString()
-    return body
