@@ -31,7 +31,10 @@ MADE: dict[str, Callable[[], Window]] = {
     **{f"{s.cause}: {name}": make for s in SITUATIONS for name, make in s.shown.items()},
     **{f"well: {name}": make for name, make in WELL.items()},
 }
-SYMPTOMS = {"hardware-event: fell off the bus": ("not-serving",)}
+SYMPTOMS = {
+    "hardware-event: fell off the bus": ("not-serving",),
+    "head-of-line-blocking: small ones behind large ones, by traces": ("prefill-bound",),
+}
 TARGET = ("llm_target_", "llm_family_")
 UNREAD = {
     "llm_request_max_generation_tokens", "llm_request_computed_prompt_tokens", "llm_request_preemptions",

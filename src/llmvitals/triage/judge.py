@@ -180,22 +180,33 @@ WHOLE: Mapping[str, str] = {
 """What is not joined at all, by the series of its gap: one of its signals would pass for all that is missing."""
 
 
-def blind_spots(checks: tuple[Check, ...], results: dict[str, CheckResult], readings: Readings) -> tuple[Blind, ...]:
-    """What the walk could not see: absent inputs of every alternative of a check, and causes that no page of this kind
-    shows. Telemetry that is not joined at all is told once.
+def blind_spots(
+    checks: tuple[Check, ...],
+    results: dict[str, CheckResult],
+    readings: Readings,
+    hurt: tuple[Limit, ...] = (),
+) -> tuple[Blind, ...]:
+    """What the walk could not see: absent inputs of every alternative of a check and of what says who is ``hurt``, and causes
+    that no page of this kind shows. Telemetry that is not joined at all is told once.
     """
     found: dict[str, Blind] = {}
+
+    def look(signal: str) -> None:
+        gap = readings[signal].gap
+        if gap is not None and gap.kind is not GapKind.NO_TRAFFIC:
+            series = gap.series or f"llm_{signal}"
+            key = series if series.endswith("*") else signal
+            what = WHOLE.get(series, BY_ID[signal].title)
+            found.setdefault(key, Blind(what, f"{gap.kind}: {gap.why}", series))
+
     for check in checks:
         evidence = (e.signal for e in results[check.cause].evidence)
         for signal in dict.fromkeys((*evidence, *(limit.signal for rows in check.when for limit in rows))):
-            gap = readings[signal].gap
-            if gap is not None and gap.kind is not GapKind.NO_TRAFFIC:
-                series = gap.series or f"llm_{signal}"
-                key = series if series.endswith("*") else signal
-                what = WHOLE.get(series, BY_ID[signal].title)
-                found.setdefault(key, Blind(what, f"{gap.kind}: {gap.why}", series))
+            look(signal)
         if not check.when:
             found.setdefault(check.cause, Blind(check.title, f"needs {check.needs}", check.needs_series))
+    for limit in hurt:
+        look(limit.signal)
     once: dict[tuple[str, str], Blind] = {}
     for spot in found.values():
         once.setdefault((spot.what, spot.why), spot)  # a number and its share bear one title

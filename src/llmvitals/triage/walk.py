@@ -158,7 +158,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         leading,
         contributing,
         tuple(Step(i, t, tuple(results[c.cause] for c in CHECKS if c.step == i)) for i, t in enumerate(STEPS)),
-        blind_spots(CHECKS, results, readings),
+        blind_spots(CHECKS, results, readings, HURT),
         {
             "start": window.start,
             "end": window.end,

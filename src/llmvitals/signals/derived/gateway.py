@@ -16,6 +16,8 @@ from llmvitals.signals.derived.user import harm_p, sharpened
 from llmvitals.signals.measure import Hist, Line, binomial_tail, growth_by, hist, line, mann_kendall_z
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.told import GATEWAY
+from llmvitals.signals.told import REQUESTS as TOLD
+from llmvitals.signals.told import TTFT as SPAN_TTFT
 
 CALLS = "llm_gateway_requests_total"
 RETRIES = "llm_gateway_retries_total"
@@ -256,10 +258,15 @@ def _sizes_untold(c: Context) -> Reading | None:
     return absent(GapKind.UNSUPPORTED, "the gateway does not tell small prompts from large ones", TTFT)
 
 
-def _traced_sizes(c: Context) -> str:
-    """The vantage whose traces tell sizes of prompts, where the gateway's page does not; '' where none does."""
+def _traced_sizes(c: Context) -> str | Reading:
+    """The vantage whose traces tell sizes of prompts, where the gateway's page does not; '' where none does, or a gap."""
     told = any(track.label("size") for track in c.good.tracks(f"{TTFT}_bucket"))
     return "" if told else requests.sizes_vantage(c)
+
+
+def _no_sizes(c: Context) -> Reading:
+    """What lacks sizes: the traces, where only they are there."""
+    return missing(c, SPAN_TTFT if c.good.tracks(TOLD) and not c.good.tracks(CALLS) else TTFT)
 
 
 def small_ttft_harm_p(c: Context) -> Reading:
@@ -268,18 +275,22 @@ def small_ttft_harm_p(c: Context) -> Reading:
     By the gateway's page; where that tells no sizes by traces, each request held to its own class' promise.
     """
     vantage = _traced_sizes(c)
+    if isinstance(vantage, Reading):
+        return vantage
     if vantage:
         return requests.small_harm(c, vantage)
     untold = _sizes_untold(c)
     if untold is not None:
         return untold
     h = _of_size(c, "small")
-    return missing(c, TTFT) if h is None else _harm(h, c, "first tokens of small prompts")
+    return _no_sizes(c) if h is None else _harm(h, c, "first tokens of small prompts")
 
 
 def large_call_ratio(c: Context) -> Reading:
     """Share of the calls whose prompts are large (from 1,024 tokens on), by the gateway's page, else by traces."""
     vantage = _traced_sizes(c)
+    if isinstance(vantage, Reading):
+        return vantage
     if vantage:
         return requests.large_ratio(c, vantage)
     untold = _sizes_untold(c)
@@ -287,7 +298,7 @@ def large_call_ratio(c: Context) -> Reading:
         return untold
     small, large = _of_size(c, "small"), _of_size(c, "large")
     if small is None or large is None:
-        return missing(c, TTFT)
+        return _no_sizes(c)
     total = small.total + large.total
     return number(large.total / total) if total > 0 else no_traffic("first tokens at the gateway")
 

@@ -19,6 +19,7 @@ from llmvitals.signals.told import (
     ENDED,
     ENGINE,
     GATEWAY,
+    MISSED,
     OBJECTIVES,
     REQUESTS,
     TTFT,
@@ -80,12 +81,12 @@ def _nobody(c: Context) -> Reading:
     return absent(GapKind.STALE, f"{finished:.0f} requests finished, and no trace of one came", ENDED)
 
 
-def _told_of(c: Context, vantage: str) -> float:
+def _told_of(c: Context, vantage: str) -> float | None:
     """Requests that spans told of in the window and that the page counts too: refused ones and those whose callers left are
     not among an engine's finished ones.
     """
-    by = growth_by(c.good, ENDED, "ended", {"vantage": vantage}) or {}
-    return sum(n for ended, n in by.items() if vantage == GATEWAY or ended in {"ok", "error"})
+    by = growth_by(c.good, ENDED, "ended", {"vantage": vantage})
+    return None if by is None else sum(n for ended, n in by.items() if vantage == GATEWAY or ended in {"ok", "error"})
 
 
 def _finished(c: Context) -> float | None:
@@ -100,9 +101,13 @@ def coverage(c: Context, vantage: str) -> Reading:
     if stopped is not None:
         return stopped
     spans, calls = _told_of(c, vantage), c.growth(CALLS) if vantage == GATEWAY else None
+    if spans is None:
+        return absent(GapKind.MISSING, "traces tell of requests, and not how many they are", ENDED)
     if calls:
         return number(min(1.0, spans / calls), note=f"{spans:.0f} of {calls:.0f} calls at the gateway")
     finished = _finished(c)
+    if finished is None and c.lost(FINISHED):
+        return missing(c, FINISHED)
     if finished is None:
         return absent(GapKind.UNSUPPORTED, "no page counts the requests that traces are to tell of", ENDED)
     if finished <= 0:
@@ -316,9 +321,9 @@ def chance_with(c: Context, vantage: str, objective: str, late: float) -> float:
 
 
 def loosest(c: Context, vantage: str, objective: str) -> float:
-    """The loosest threshold that a class with requests in the window has (seconds); 0 where none has one."""
+    """The loosest threshold that a class with requests in the window has (seconds); none is the loosest of all."""
     _, found = classes(c, vantage)
-    return max((one.thresholds.get(objective, 0.0) for one in found), default=0.0)
+    return max((one.thresholds.get(objective, math.inf) for one in found if one.name != UNTOLD), default=0.0)
 
 
 def slo_harm_p(c: Context) -> Reading:
@@ -335,18 +340,26 @@ def slo_harm_p(c: Context) -> Reading:
     if covered.value is None:
         return covered
     if covered.value >= COVERED:
-        return no_traffic("answered requests")
+        return no_traffic("answered requests") if c.good.tracks(MISSED) else missing(c, MISSED)
     return absent(GapKind.UNSUPPORTED, f"traces told of {covered.note} only", ENDED)
 
 
 # -- prompts by size, where no gateway's page tells them --------------------------------------------------------------
-def sizes_vantage(c: Context) -> str:
-    """The vantage whose first tokens are told by size of the prompt, and of every request; '' where there is none."""
+def sizes_vantage(c: Context) -> str | Reading:
+    """The vantage whose first tokens are told by size of the prompt, and of every request; '' where there is none. A gap where
+    that cannot be told only for want of a family that should be on the page.
+    """
+    lost: str | Reading = ""
     for vantage in VANTAGES:
         tracks = c.good.tracks(f"{TTFT}_bucket", {"vantage": vantage})
-        if any(track.label("size") in SIZES for track in tracks) and whole(c, vantage):
+        if not any(track.label("size") in SIZES for track in tracks):
+            continue
+        covered = coverage(c, vantage)
+        if covered.value is not None and covered.value >= COVERED:
             return vantage
-    return ""
+        if covered.gap is not None and covered.gap.kind is GapKind.MISSING:
+            lost = covered
+    return lost
 
 
 def of_size(c: Context, vantage: str, size: str, name: str | None = None) -> Hist | None:
