@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu lint format types contract generate check-generated schemas score e2e-vllm e2e-gateways wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu lint format types contract generate check-generated schemas score e2e-vllm e2e-gateways e2e-requests wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -63,6 +63,10 @@ e2e-vllm: env-run ## loads on a real vLLM, recorded and scored: DIR=folder, LOAD
 e2e-gateways: env-run ## real gateways under load, failing and recovering, read and held against clients: DIR=folder, ONLY=names
 	$(if $(DIR),,$(error name a folder for programs and pages: make e2e-gateways DIR=folder))
 	$(RUN)/python e2e/gateways/run.py '$(DIR)' $(given_only)
+
+e2e-requests: env-run ## a real vLLM behind the example gateway: what traces tell, held against clients: DIR=folder, ONLY=cases; VENV=
+	$(if $(DIR),,$(error name a folder for environment, model and logs: make e2e-requests DIR=folder))
+	@VENV='$(call given,VENV)' $(RUN)/python e2e/traces/run.py '$(DIR)' $(given_only)
 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist

@@ -12,6 +12,7 @@ import asyncio
 import gzip
 import json
 import random
+import secrets
 import sys
 import time
 from collections import Counter
@@ -35,8 +36,9 @@ GRACE_SECONDS = 1.0
 class Drive:
     """One run: its clock, its log and its pages."""
 
-    def __init__(self, load: spec.Load, url: str, model: str, folder: Path) -> None:
+    def __init__(self, load: spec.Load, url: str, model: str, folder: Path, pages: str = "") -> None:
         self._load, self._url, self._model, self._folder = load, url, model, folder
+        self._pages = pages or url
         self._rng = random.Random(load.seed)
         self._began = time.time()
         self.scrapes: list[dict[str, Any]] = []
@@ -71,7 +73,7 @@ class Drive:
             scrape: dict[str, Any] = {"file": None, "status": None}
             try:
                 limit = aiohttp.ClientTimeout(total=SCRAPE_SECONDS)
-                async with session.get(f"{self._url}/metrics", timeout=limit) as answer:
+                async with session.get(f"{self._pages}/metrics", timeout=limit) as answer:
                     body, scrape["status"] = await answer.read(), answer.status
                 scrape["file"] = f"{len(self.scrapes):03d}.prom.gz"
                 (self._folder / scrape["file"]).write_bytes(gzip.compress(body, 9, mtime=0))
@@ -127,9 +129,14 @@ class Drive:
 
         row: dict[str, Any] = {"stream": stream.name, "t": round(self._now(), 3), "n": stream.n, "chunks": 0}
         self.rows.append(row)
+        headers = dict(stream.headers)
+        if stream.traced:
+            row["trace_id"] = secrets.token_hex(16)  # not by the seed: two runs are never one trace
+            headers["traceparent"] = f"00-{row['trace_id']}-{secrets.token_hex(8)}-01"
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(stream.timeout_s), session.post(f"{self._url}{path}", json=body) as answer:
+            sent = session.post(f"{self._url}{path}", json=body, headers=headers)
+            async with asyncio.timeout(stream.timeout_s), sent as answer:
                 row["status"] = answer.status
                 if answer.status == 200:
                     await self._read(answer, stream, row, began)
@@ -232,6 +239,7 @@ def main() -> None:
     parser.add_argument("load", type=Path, help="a file of e2e/loads/")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder to write, a new one")
     parser.add_argument("--url", required=True, help="the server, like http://127.0.0.1:8000")
+    parser.add_argument("--pages", default="", help="the server whose pages are recorded, when it is another one")
     parser.add_argument("--model", default="tiny-llama", help="the model's name there (default: %(default)s)")
     given = parser.parse_args()
     try:
@@ -239,7 +247,7 @@ def main() -> None:
         given.output.mkdir(parents=True)
     except (ValueError, OSError) as error:
         sys.exit(f"{parser.prog}: {error}")
-    drive = Drive(load, given.url.rstrip("/"), given.model, given.output)
+    drive = Drive(load, given.url.rstrip("/"), given.model, given.output, given.pages.rstrip("/"))
     try:
         asyncio.run(drive.run())
     finally:

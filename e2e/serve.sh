@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # serve.sh DIR [PORT] [vllm flags...] : a real vLLM on this machine's CPU with a tiny model, on loopback.
 # The first call makes an environment in DIR (about 3.5 GB) and the model; VENV names another one that is there already.
+# With --otlp-traces-endpoint the environment gets OpenTelemetry too; OTEL_* of the environment reach the server as they are.
 # DTYPE=float32 helps where a virtual machine announces AMX and then refuses it ("Illegal instruction" at the first request).
 # To end it: kill the process id of this script.
 set -euo pipefail
@@ -29,6 +30,17 @@ if [ ! -x "$venv/bin/vllm" ]; then
     printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$version" \
         > "$packages/vllm-$version+cpu.dist-info/METADATA"
 fi
+imports='import opentelemetry.exporter.otlp.proto.grpc, opentelemetry.exporter.otlp.proto.http, opentelemetry.sdk, opentelemetry.semconv_ai'
+case " $* " in
+*" --otlp-traces-endpoint"*)
+    if ! "$venv/bin/python" -c "$imports" 2>/dev/null; then
+        # vLLM does not bring what its traces need.
+        traces=(opentelemetry-sdk opentelemetry-api opentelemetry-exporter-otlp opentelemetry-semantic-conventions-ai)
+        [ -z "${VENV:-}" ] || { echo "VENV: $venv lacks what traces need: pip install ${traces[*]}" >&2; exit 1; }
+        "$venv/bin/pip" install --quiet "${traces[@]}"
+    fi
+    ;;
+esac
 [ -f "$dir/model/config.json" ] || "$venv/bin/python" "$here/make_model.py" "$dir/model"
 
 # Nothing is fetched and nothing is reported.

@@ -44,7 +44,9 @@ class Stream(Struct, frozen=True):
 
     A prompt is ``prompt_tokens`` random ids (a repeated run of ``pattern`` of them, if set). With ``prefix_words`` it is a
     chat instead: one of ``prefixes`` system prompts, shared by all, and ``words`` of the user; ``id_first`` puts a different
-    id at the very start. ``words`` alone is a chat that shares nothing.
+    id at the very start. ``words`` alone is a chat that shares nothing. ``planted`` is text that every chat ends with.
+
+    ``headers`` go along with each request; ``traced`` ones begin a trace of their own (``traceparent``), whose id is logged.
     """
 
     name: str
@@ -72,6 +74,9 @@ class Stream(Struct, frozen=True):
     timeout_s: float | None = None
     retries: int = 0
     backoff_s: float = 0.0
+    headers: dict[str, str] = {}
+    traced: bool = False
+    planted: str = ""
 
 
 class Expected(Struct, frozen=True):
@@ -157,6 +162,7 @@ class Requests:
 
     def _chat(self, number: int) -> Sequence[dict[str, str]]:
         own, tail = f"request-id {self._rng.getrandbits(32):08x}", self._text(self._stream.words)
+        tail = f"{tail} {self._stream.planted}".rstrip()
         if not self._stream.prefix_words:
             return [{"role": "user", "content": tail}]
         prefix = self._prefixes[number % len(self._prefixes)]
