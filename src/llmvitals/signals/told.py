@@ -28,9 +28,6 @@ OBJECTIVES = ("ttft", "tpot", "e2e")
 FAILED = "failed"
 """What a request misses that ended in an error or was refused."""
 
-UNTOLD = "unknown"
-"""The class of requests of which nobody knows what they were promised: a failure of one is known, and nothing else."""
-
 
 @dataclass(frozen=True, slots=True)
 class Told:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from llmvitals.gaps import GapKind
+from llmvitals.settings import PROBE_CLASS
 from llmvitals.signals.context import TTFT, Context
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
 from llmvitals.signals.measure import binomial_tail, growth_by
@@ -12,6 +13,7 @@ from llmvitals.signals.reading import Reading, Standing
 
 PROBES = "llm_probe_requests_total"
 TIMES = {name: f"llm_probe_{name}_seconds" for name in ("ttft", "tpot", "e2e")}
+AROUND = "llm_span_frontend_seconds"
 BY_PROBES = "from probes, small requests of our own"
 
 LEAST_PROBES = 5.0
@@ -80,9 +82,13 @@ def answered(c: Context) -> Reading | None:
 
 
 def probe_gap_seconds(c: Context) -> Reading:
-    """What a small request of our own waits for its first token beyond what the engine times for its users (seconds): the
-    front end and the network, at least. Lower edge of the probes' median less the upper edge of the engine's.
+    """What a small request of our own waits around the engine (seconds): the front end and the network. By the probes' own
+    traces where the engine sends its, on average; else at least what the lower edge of the probes' median TTFT exceeds the
+    upper edge of the engine's by, whose users ask for more.
     """
+    traced = {part: c.growth(f"{AROUND}_{part}", slo_class=PROBE_CLASS) or 0.0 for part in ("sum", "count")}
+    if traced["count"] >= LEAST_PROBES:
+        return number(traced["sum"] / traced["count"], note=f"by the traces of {traced['count']:.0f} probes")
     h, engine = c.hist(TIMES["ttft"]), c.hist(TTFT)
     if h is None or engine is None:
         return missing(c, TIMES["ttft"] if h is None else TTFT)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llmvitals.gaps import GapKind
+from llmvitals.settings import UNKNOWN_CLASS
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
 from llmvitals.signals.measure import Hist, binomial_tail, growth_by, hist, line
@@ -23,7 +24,6 @@ from llmvitals.signals.told import (
     OBJECTIVES,
     REQUESTS,
     TTFT,
-    UNTOLD,
     VANTAGES,
     Told,
     told,
@@ -222,7 +222,7 @@ def by_class(c: Context) -> tuple[str, tuple[ClassSeen, ...], Trust] | Reading:
     if isinstance(held, Reading):
         return held
     lost = untold_failures(c, vantage, found) if len(found) == 1 else 0.0
-    return vantage, tuple(_seen(one, lost) for one in found if one.judged > 0 and one.name != UNTOLD), held
+    return vantage, tuple(_seen(one, lost) for one in found if one.judged > 0 and one.name != UNKNOWN_CLASS), held
 
 
 def _seen(one: Told, lost: float) -> ClassSeen:
@@ -323,7 +323,7 @@ def chance_with(c: Context, vantage: str, objective: str, late: float) -> float:
 def loosest(c: Context, vantage: str, objective: str) -> float:
     """The loosest threshold that a class with requests in the window has (seconds); none is the loosest of all."""
     _, found = classes(c, vantage)
-    return max((one.thresholds.get(objective, math.inf) for one in found if one.name != UNTOLD), default=0.0)
+    return max((one.thresholds.get(objective, math.inf) for one in found if one.name != UNKNOWN_CLASS), default=0.0)
 
 
 def slo_harm_p(c: Context) -> Reading:

@@ -264,9 +264,7 @@ def goodput_low_ratio(c: Context) -> Reading:
     found = _goodput(c)
     if isinstance(found, Reading):
         return found
-    return number(
-        min(found), Standing.LOWER, "" if c.http_seen else "answers that failed are not on its page"
-    )
+    return number(min(found), Standing.LOWER, "" if c.http_seen else "answers that failed are not on its page")
 
 
 def goodput_high_ratio(c: Context) -> Reading:
