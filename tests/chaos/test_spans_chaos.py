@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from llmvitals.exporters import guard
 from llmvitals.exporters.lifecycle import Exporter
-from llmvitals.exporters.spans.intake import Answer, Result
+from llmvitals.exporters.spans.result import Answer, Result
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Spans, Target
 from llmvitals.telemetry.ingest import RawPage

@@ -13,7 +13,8 @@ import pytest
 from llmvitals.errors import SettingsError, SpansError
 from llmvitals.exporters.spans import extra
 from llmvitals.exporters.spans.grpc import peer_ip
-from llmvitals.exporters.spans.intake import QUIET_SECONDS, Answer, Intake, Result
+from llmvitals.exporters.spans.intake import QUIET_SECONDS, Intake
+from llmvitals.exporters.spans.result import Answer, Result
 from llmvitals.exporters.spans.unpack import TooLargeError, claimed, is_packed, unpacked
 from llmvitals.settings import Spans
 from support.spans import SECRET, Gate, Remembers

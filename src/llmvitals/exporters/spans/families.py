@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from llmvitals.exporters.spans.intake import Intake, Result
+from llmvitals.exporters.spans.intake import Intake
+from llmvitals.exporters.spans.result import Result
 from llmvitals.telemetry.spans.counting import DUPLICATE, NO_TARGET, Counts
 from llmvitals.telemetry.spans.dialects import DIALECTS
 from llmvitals.telemetry.spans.senders import By

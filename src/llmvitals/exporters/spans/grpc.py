@@ -15,14 +15,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
 from llmvitals.exporters.listen import bound, shown, unusable
 from llmvitals.exporters.protect import Verifier, credentials
-from llmvitals.exporters.spans.intake import Answer, Intake, Result
+from llmvitals.exporters.spans.grpc_tls import check_tls, secrets
+from llmvitals.exporters.spans.intake import Intake
 from llmvitals.exporters.spans.messages import CODES, response, trailers
+from llmvitals.exporters.spans.result import Answer, Result
 from llmvitals.exporters.spans.unpack import is_packed
-from llmvitals.exporters.web_config import Tls, Web
+from llmvitals.exporters.web_config import Web
 
 if TYPE_CHECKING:
     import grpc
@@ -55,31 +56,6 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
-
-OURS: Tls = Tls()
-UNCHANGEABLE: tuple[tuple[str, str], ...] = (
-    ("min_version", "TLS 1.2 and 1.3 are both spoken there"),
-    ("max_version", "TLS 1.2 and 1.3 are both spoken there"),
-    ("cipher_suites", "gRPC chooses them itself"),
-)
-"""Keys of a TLS section that gRPC for Python cannot follow, and what it does instead."""
-
-_CLIENT_CERTIFICATE = {"": False, "NoClientCert": False, "RequireAndVerifyClientCert": True}
-
-
-def check_tls(web: Web) -> None:
-    """Raises :class:`SettingsError` for a web configuration that gRPC cannot hold: a protection is never weakened silently."""
-    policy = web.policy
-    if policy is None:
-        return
-    remedy = "Use spans.http in place of spans.grpc, or leave the key out."
-    place = "spans.grpc: tls_server_config of the web configuration"
-    for key, instead in UNCHANGEABLE:
-        if getattr(policy, key) != getattr(OURS, key):
-            raise SettingsError(f"{key} cannot be kept over gRPC ({instead})", place=place, remedy=remedy)
-    if policy.client_auth_type not in _CLIENT_CERTIFICATE:
-        thing = f"client_auth_type {policy.client_auth_type} cannot be kept over gRPC (it asks all clients, or none)"
-        raise SettingsError(thing, place=place, remedy=remedy)
 
 
 def peer_ip(peer: str) -> str:
@@ -150,36 +126,16 @@ class GrpcServer:
         server = grpc.aio.server(options=(*OPTIONS, ("grpc.max_receive_message_length", limit)))
         export = grpc.stream_unary_rpc_method_handler(self._export)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
-        port = server.add_insecure_port(self._bind) if self._web().policy is None else self._secure(server)
+        port = (
+            server.add_insecure_port(self._bind)
+            if self._web().policy is None
+            else server.add_secure_port(self._bind, secrets(self._web))
+        )
         self.address = shown((self._bind.rpartition(":")[0].strip("[]"), port))
         await server.start()
         self._ready.set()
         await self._end.wait()
         await server.stop(GRACE_SECONDS)
-
-    def _secure(self, server: grpc.aio.Server) -> int:
-        """Listen with the certificates of the web configuration; after a reload the next handshake takes the new ones."""
-        import grpc  # noqa: PLC0415  # an extra
-
-        first = self._web()
-        known = [first.files]
-
-        def certificates(web: Web) -> grpc.ServerCertificateConfiguration:
-            files = web.files
-            if files is None:
-                raise RuntimeError("no certificate")
-            return grpc.ssl_server_certificate_configuration([(files.key, files.cert)], files.client_ca or None)
-
-        def renewed() -> grpc.ServerCertificateConfiguration | None:
-            web = self._web()
-            if web.files is known[0] or web.files is None:
-                return None
-            known[0] = web.files
-            return certificates(web)
-
-        required = _CLIENT_CERTIFICATE[first.policy.client_auth_type] if first.policy is not None else False
-        secrets = grpc.dynamic_ssl_server_credentials(certificates(first), renewed, required)
-        return int(server.add_secure_port(self._bind, secrets))
 
     async def _export(self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
         from grpc import StatusCode  # noqa: PLC0415  # an extra

@@ -15,8 +15,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmvitals.exporters.protect import Protect
-from llmvitals.exporters.spans.intake import RETRY_SECONDS, Answer, Hold, Intake, Result
+from llmvitals.exporters.spans.intake import Hold, Intake
 from llmvitals.exporters.spans.messages import code_of, response, status
+from llmvitals.exporters.spans.result import RETRY_SECONDS, Answer, Result
 from llmvitals.exporters.web_config import Web
 
 PROTOCOL = "http"

@@ -10,53 +10,22 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from enum import StrEnum
 from queue import SimpleQueue
 from typing import Protocol
 
 from llmvitals.errors import SpansError
 from llmvitals.exporters.logs import log
+from llmvitals.exporters.spans.result import RETRY_SECONDS, TAKEN, Answer, Result, refusals
 from llmvitals.exporters.spans.unpack import TooLargeError, claimed, unpacked
 from llmvitals.settings import Spans
 from llmvitals.telemetry.spans.decode import decode
 from llmvitals.telemetry.spans.model import Batch, Place, Shown
-from llmvitals.telemetry.spans.sound import REFUSALS
-
-RETRY_SECONDS = 1
-"""After so long a sender that was refused for want of room may come again. Senders of OpenTelemetry give up an export after
-10 s as a rule; what fills the room is worked off in about as long at 8,000 spans per second, so most of it has gone by then."""
 
 QUIET_SECONDS = 60.0
 """A refusal of one kind is logged once in so long, however often it happens; all are counted."""
-
-
-class Result(StrEnum):
-    """What became of an export; the value is the label ``result``."""
-
-    OK = "ok"
-    PARTIAL = "partial"  # taken in but for spans that could not be used
-    MALFORMED = "malformed"
-    TOO_LARGE = "too-large"
-    UNSUPPORTED = "unsupported"  # another content type, encoding, path or method
-    UNAUTHORIZED = "unauthorized"
-    BUSY = "busy"  # no room: the sender is told to come again
-    INCOMPLETE = "incomplete"  # it never arrived whole: the sender went away or was too slow
-    FAILED = "failed"  # our own fault
-
-
-TAKEN = frozenset({Result.OK, Result.PARTIAL})
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a sender is told. ``rejected``: spans of it that could not be used."""
-
-    result: Result
-    message: str = ""
-    rejected: int = 0
 
 
 class LedgerLike(Protocol):
@@ -278,8 +247,3 @@ def _where(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f"{trace.tb_frame.f_code.co_qualname}, line {trace.tb_lineno}" if trace is not None else "an unknown place"
-
-
-def refusals(refused: Iterable[tuple[str, int]]) -> str:
-    """Why spans could not be used, for their sender."""
-    return ", ".join(f"{count} {REFUSALS.get(reason, reason)}" for reason, count in refused if count)

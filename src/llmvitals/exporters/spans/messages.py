@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llmvitals.exporters.spans.intake import RETRY_SECONDS, Answer, Result
+from llmvitals.exporters.spans.result import RETRY_SECONDS, Answer, Result
 
 CODES: Mapping[Result, str] = {
     Result.MALFORMED: "INVALID_ARGUMENT",

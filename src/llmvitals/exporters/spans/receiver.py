@@ -23,7 +23,8 @@ from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.spans import http
 from llmvitals.exporters.spans.families import families
-from llmvitals.exporters.spans.intake import Intake, Result
+from llmvitals.exporters.spans.intake import Intake
+from llmvitals.exporters.spans.result import Result
 from llmvitals.exporters.web_config import Web
 from llmvitals.settings import Settings
 from llmvitals.telemetry.spans.ledger import Ledger
