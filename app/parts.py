@@ -7,7 +7,7 @@ from html import escape
 
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind
-from llmvitals.triage.view import Badge, Card, Check, Row, Stage, View
+from llmvitals.triage.view import Badge, Card, Check, ClassRow, Row, Stage, View
 
 _PATHS = {
     "alert": "M12 2 1 21h22L12 2zm-1 7h2v6h-2V9zm0 8h2v2h-2v-2z",
@@ -202,6 +202,18 @@ def blind(items: Iterable[Blind]) -> str:
         for b in items
     )
     return _table(("Not seen", "Why", "Would be settled by"), body)
+
+
+def classes(listed: Iterable[ClassRow]) -> str:
+    """What each class of requests got of what it was promised."""
+    body = "".join(
+        f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td><td>{escape(c.requests)}</td>'
+        f"<td><b>{escape(c.goodput)}</b> of {escape(c.objective)}</td><td>{tag(c.badge)}</td>"
+        f"<td>{escape(c.ttft)}</td><td>{escape(c.tpot)}</td><td>{escape(c.budget)}</td><td>{escape(c.seen)}</td></tr>"
+        for c in listed
+    )
+    heads = ("Class", "Requests", "Goodput", "", "First token in time", "Pace in time", "Budget burns", "Seen by")
+    return _table(heads, body)
 
 
 def _table(heads: Iterable[str], body: str, caption: str = "") -> str:

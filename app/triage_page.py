@@ -96,6 +96,9 @@ def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
         show_runbook(view.leading)
         st.html(parts.heading("Evidence"))
         grid(leading_charts(answer.verdict, answer.traces), "leading")
+    if view.classes:
+        st.html(parts.heading("Requests by class, one by one"))
+        st.html(parts.classes(view.classes))
     st.html(parts.heading("Vital signs"))
     grid(vital_charts(answer.verdict, answer.traces), "vital")
     show_contributing(view)

@@ -100,7 +100,7 @@ def _firing(check: Check, best: tuple[Evidence, ...], readings: Readings, settin
         return CheckResult(check.cause, State.UNKNOWN, best + against, "; ".join(f"{e.title}: {e.gap}" for e in lost))
     proving = tuple(weigh(limit, readings, settings) for limit in (check.proof.limits if check.proof else ()))
     weighed = ((limit, weigh(limit, readings, settings)) for limit in check.confirms)
-    confirming = tuple(e for limit, e in weighed if e.holds or not limit.aside)
+    confirming = tuple(e for limit, e in weighed if not limit.aside or (e.holds and e not in best))
     every = best + tuple(e for e in proving if e not in best) + confirming
     return CheckResult(check.cause, State.FIRING, every, check.title, len(confirming))
 
@@ -180,6 +180,11 @@ WHOLE: Mapping[str, str] = {
 """What is not joined at all, by the series of its gap: one of its signals would pass for all that is missing."""
 
 
+def _extra(spot: Blind) -> bool:
+    """Whether it is telemetry that few have, and that only sharpens what a page says."""
+    return spot.series in {"llm_span_*", "llm_probe_*"}
+
+
 def blind_spots(
     checks: tuple[Check, ...],
     results: dict[str, CheckResult],
@@ -210,7 +215,9 @@ def blind_spots(
     once: dict[tuple[str, str], Blind] = {}
     for spot in found.values():
         once.setdefault((spot.what, spot.why), spot)  # a number and its share bear one title
-    # what the source could show comes before what another source would, and that before what is not in use
+    # what the source could show comes before what another source would, that before what is not in use, and extras at last
     return tuple(
-        sorted(once.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs")))
+        sorted(
+            once.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs"), _extra(b))
+        )
     )

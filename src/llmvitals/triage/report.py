@@ -14,7 +14,7 @@ from rich.text import Text
 
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind, Finding, Outcome, State, Verdict
-from llmvitals.triage.view import setting_line
+from llmvitals.triage.view import Tone, class_row, setting_line
 
 SEVERITY: tuple[Outcome, ...] = (
     Outcome.CAUSE,
@@ -110,6 +110,7 @@ def _body(v: Verdict) -> dict[str, Any]:
         "window": v.window,
         "scope": v.scope,
         "binding": asdict(v.binding),
+        "classes": [asdict(one) for one in v.classes],
     }
 
 
@@ -137,6 +138,8 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     if verdict.binding.why:
         line = Text.assemble(("binds: ", "bold"), f"{verdict.binding.resource}: {verdict.binding.why}")
         parts.append(Padding(line, (0, 0, 0, 2)))
+    if verdict.classes:
+        parts.append(_classes_table(verdict))
     if steps:
         parts.append(_walk_table(verdict))
     if verdict.blind:
@@ -176,6 +179,26 @@ def _told(found: Finding) -> list[Any]:
     out.append(Padding(table, (0, 0, 0, 2)))
     out.append(Padding(Text(f"runbook: {found.runbook}", style="dim"), (0, 0, 0, 2)))
     return out
+
+
+def _classes_table(verdict: Verdict) -> Padding:
+    """What each class of requests got of what it was promised, as traces told."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for head in ("class", "requests", "goodput", "objective", "TTFT kept", "TPOT kept", "burn", "seen by"):
+        table.add_column(head, justify="left" if head in {"class", "seen by"} else "right")
+    for row in (class_row(one) for one in verdict.classes):
+        style = "" if row.badge.tone is Tone.GOOD else "red"
+        table.add_row(
+            row.name,
+            row.requests,
+            Text(row.goodput, style=style),
+            row.objective,
+            row.ttft,
+            row.tpot,
+            row.budget,
+            row.seen,
+        )
+    return Padding(table, (0, 0, 0, 2))
 
 
 def _walk_table(verdict: Verdict) -> Padding:

@@ -16,6 +16,7 @@ from llmvitals.triage.verdict import (
     Action,
     Blind,
     CheckResult,
+    ClassShare,
     Evidence,
     Finding,
     Outcome,
@@ -110,6 +111,10 @@ _WITHIN: Mapping[bool | None, Badge] = {
     False: Badge("Within the limit", "check", Tone.GOOD),
     None: Badge("No data", "question", Tone.UNSURE),
 }
+_KEPT: Mapping[bool, Badge] = {
+    True: Badge("Kept", "check", Tone.GOOD),
+    False: Badge("Missed", "alert", Tone.BAD),
+}
 _NO_LIMIT = Badge("", "", Tone.QUIET)
 
 
@@ -162,6 +167,21 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassRow:
+    """One class of requests as shown. ``budget``: how fast what may miss is used up; ``seen``: who timed it, and how sure."""
+
+    name: str
+    requests: str
+    goodput: str
+    objective: str
+    ttft: str
+    tpot: str
+    budget: str
+    badge: Badge
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A verdict as shown."""
 
@@ -174,6 +194,7 @@ class View:
     blind: tuple[Blind, ...]
     scope: str
     window: str
+    classes: tuple[ClassRow, ...] = ()
 
 
 def present(verdict: Verdict) -> View:
@@ -190,6 +211,23 @@ def present(verdict: Verdict) -> View:
         blind=verdict.blind,
         scope=_scope(verdict.scope),
         window=_window(verdict.window),
+        classes=tuple(class_row(one) for one in verdict.classes),
+    )
+
+
+def class_row(one: ClassShare) -> ClassRow:
+    """One class as shown: what it got beside what it was promised. A time that nobody took is a dash, never 0."""
+    ttft, tpot = ("–" if x is None else with_unit(x, "ratio") for x in (one.ttft_attainment, one.tpot_attainment))
+    return ClassRow(
+        one.name,
+        with_unit(round(one.requests), ""),
+        with_unit(one.goodput, "ratio"),
+        with_unit(one.objective, "ratio"),
+        ttft,
+        tpot,
+        f"{with_unit(one.burn, '')}×",
+        _KEPT[one.goodput >= one.objective],
+        one.vantage if one.standing == "exact" else f"{one.vantage}, {one.standing}",
     )
 
 
