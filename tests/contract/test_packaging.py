@@ -85,6 +85,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
         return {r.name for r in required if r.marker and r.marker.evaluate({"extra": extra})}
 
     assert of("otel") == {
+        "googleapis-common-protos",
         "grpcio",
         "opentelemetry-exporter-otlp-proto-grpc",
         "opentelemetry-exporter-otlp-proto-http",

@@ -376,6 +376,15 @@ def test_no_more_waits_for_a_target_than_may():
     assert (one.counts().open, one.counts().dropped) == (10, {counting.NO_TARGET: 15})
 
 
+def test_a_new_process_that_sends_more_than_may_wait_is_placed_before_the_next_page():
+    ledger = Ledger(Settings(spans=Spans(max_open=20)), clock=Clock())
+    ledger.shown([ENGINE])  # the targets are known, no process is
+    for _ in range(10):
+        give(ledger, *(engine() for _ in range(8)))
+    assert values(ledger.shown([ENGINE])["e"], MET[0], "met") == {("yes",): 80.0}
+    assert ledger.counts().dropped == {}
+
+
 def test_a_process_that_becomes_anothers_takes_no_counts_along():
     one = ledger()
     a, b = replace(ENGINE, attributes={"service.name": "engine"}), replace(ENGINE, instance="f", host="10.0.0.3")

@@ -83,6 +83,11 @@ class Counting:
         self._dropped: Counter[str] = Counter()
 
     @property
+    def crowded(self) -> bool:
+        """Whether half of what may wait for its target does."""
+        return 2 * len(self._waiting) > self._most
+
+    @property
     def _inherited(self) -> bool:
         return self._book.classes.inherited
 

@@ -53,6 +53,10 @@ class Ledger:
                     self._counting.take(resource, requests, peer)
             if heir is not None:
                 heir.take(Batch((Sent(resource, requests),)), peer)
+        with self._lock:
+            crowded = self._counting.crowded
+        if crowded:  # what a new process sends would be lost before the next page
+            self._place(self._places)
 
     def settle(self) -> None:
         """Settle what has waited long enough. :meth:`take` and :meth:`shown` do so too."""
