@@ -38,7 +38,12 @@ EDGES = (0.25, 1.0, 2.5, 10.0)
 OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
 BUSY, IDLE = "busy", "idle"
 # a label's values: those that queries match, and one of any other
-VALUES = {"reason": ("capacity", "deferred"), "status": ("2xx", "5xx")}
+VALUES = {
+    "reason": ("capacity", "deferred"),
+    "status": ("2xx", "5xx"),
+    "met": ("yes", "no", "unknown"),
+    "objective": ("ttft", "tpot"),
+}
 
 GAUGES = {f"llm_{signal.id}" for signal in SIGNALS if signal.expr is None}  # a signal's gauge names its model
 

@@ -37,6 +37,10 @@ WINDOW = 60
 ABSENT = {
     "llm_gpu_": "no dcgm-exporter is joined",
     "llm_spec_": "no speculative decoding",
+    "llm_slo_": "no traces are received",
+    "llm_span_": "no traces are received",
+    "llm_probe_": "no probes are sent",
+    "llm_gateway_": "no gateway is joined",
     "llm_goodput_": "too many requests are in flight to say",
     "llm_lost_call_": "no gateway is joined",
     "llm_host_": "nothing reads the host",

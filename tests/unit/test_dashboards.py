@@ -24,6 +24,7 @@ TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
 OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_")  # they name no model
 TYPES = {"timeseries", "stat", "state-timeline", "xychart"}
 MAX_OPEN = 25
+ONE_BY_ONE = "Requests, one by one"
 MACHINE = ["GPUs and the links between them", "The host under the engine"]
 SERVING = "dashboards/llm-serving.json"
 PICTURE = "KV usage against compute, replica by replica"
@@ -100,14 +101,14 @@ def test_nothing_is_null_but_the_lowest_threshold(board):
 def test_at_most_25_panels_are_open_and_the_machine_is_a_click_away(board):
     rows = [p for p in board["panels"] if p["type"] == "row"]
     assert len(board["panels"]) - len(rows) <= MAX_OPEN
-    assert [row["title"] for row in rows if row["collapsed"]] == MACHINE
+    assert [row["title"] for row in rows if row["collapsed"]] == [ONE_BY_ONE, *MACHINE]
     assert all(bool(row["panels"]) == row["collapsed"] for row in rows)
 
 
 def test_the_verdict_and_the_two_separations_stand_above_the_three_layers():
     panels = DATA[SERVING]["panels"]
     rows = [p["title"] for p in panels if p["type"] == "row"]
-    assert rows == ["User experience", "Queue and admission", "Engine and hardware", *MACHINE]
+    assert rows == ["User experience", ONE_BY_ONE, "Queue and admission", "Engine and hardware", *MACHINE]
     first_row = min(p["gridPos"]["y"] for p in panels if p["type"] == "row")
     top = [p["title"] for p in panels if p["gridPos"]["y"] < first_row]
     assert top[0] == "Verdict"

@@ -23,7 +23,7 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
 )
-from llmvitals.dashboards.panels import LINES, STATES, TILES, Points, Threshold, Variable, XYChart, core, today
+from llmvitals.dashboards.panels import LINES, STATES, TILES, Points, Threshold, Traced, Variable, XYChart, core, today
 from llmvitals.settings import Settings
 from llmvitals.signals.algebra import Quantile
 from llmvitals.signals.catalogue import BY_ID
@@ -292,9 +292,10 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.Panel:
 _DRAW = {Kind.STAT: _tiles, Kind.TIMELINE: _states, Kind.LINES: _lines, Kind.STACK: _lines}
 
 
-def _target(panel: Panel, query: Query, at: int) -> core.Target:
+def _target(panel: Panel, query: Query, at: int) -> Any:  # noqa: ANN401 - grafanalib has no types
     labels = "".join(f" {{{{{label}}}}}" for label in query.by)
-    return core.Target(
+    target: Any = Traced if query.exemplar else core.Target
+    return target(
         refId=_ref(at),
         expr=promql(query),
         legendFormat=query.legend + labels,

@@ -26,6 +26,7 @@ from llmvitals.dashboards.model import (
     q,
     total,
 )
+from llmvitals.dashboards.requests import REQUESTS
 
 VERDICT = Row(
     "",
@@ -419,6 +420,6 @@ BOARDS: tuple[Board, ...] = (
         file="dashboards/llm-serving.json",
         title="LLM serving",
         description="Why is it slow, and what to change: the verdict, the two separations, the three layers, the machine.",
-        rows=(VERDICT, USER, QUEUE, ENGINE, GPUS, HOST),
+        rows=(VERDICT, USER, REQUESTS, QUEUE, ENGINE, GPUS, HOST),
     ),
 )

@@ -49,7 +49,7 @@ class Query:
     ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
     differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
     ``column``: of an XY chart, what the number is called; queries of one legend are the points' x, their y, and what else is
-    said of them, in this order.
+    said of them, in this order. ``exemplar``: single observations are drawn as dots that lead to their traces.
     """
 
     legend: str
@@ -61,6 +61,7 @@ class Query:
     unit: str = ""
     names: tuple[tuple[int, str, str], ...] = ()
     column: str = ""
+    exemplar: bool = False
 
 
 @dataclass(frozen=True, slots=True)

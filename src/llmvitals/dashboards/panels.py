@@ -23,7 +23,7 @@ except ImportError as missing:
         "grafanalib is not installed", place="dashboards", remedy="Run: pip install 'llmvitals[dashboards]'."
     ) from missing
 
-__all__ = ("LINES", "STATES", "TILES", "Points", "Threshold", "Variable", "XYChart", "core", "today")
+__all__ = ("LINES", "STATES", "TILES", "Points", "Threshold", "Traced", "Variable", "XYChart", "core", "today")
 
 Json = dict[str, Any]
 
@@ -51,6 +51,16 @@ class Points:
     columns: tuple[str, ...]
     hollow: bool = False
     line: bool = False
+
+
+@attr.s
+class Traced(core.Target):  # type: ignore[misc]  # grafanalib has no types
+    """A query with its exemplars, which grafanalib's lacks."""
+
+    def to_json_data(self) -> Json:
+        """Grafana's form."""
+        found: Json = super().to_json_data()
+        return {**found, "exemplar": True}
 
 
 @attr.s
