@@ -40,6 +40,10 @@ class Traces(Beside):
                 self.add("llm_slo_requests_total", 0, name, met=met)
             for ended in ("ok", "error", "refused", "client-error", "left"):
                 self.add("llm_span_requests_total", 0, name, ended=ended)
+            if vantage == "engine":
+                for part in ("queue", "prefill", "decode"):
+                    self.observe(f"llm_span_{part}_seconds", 0.0, 0, slo_class=name)
+                self.around(0, 0.0, name)
 
     def add(self, family: str, amount: float, name: str, **labels: str) -> None:
         """A counter of a class goes up."""
