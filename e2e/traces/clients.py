@@ -13,8 +13,8 @@ from typing import Any
 from table import PROMISES, RATIO, Promised
 
 SLACK_SECONDS = 0.25
-"""How much later than its gateway a client may find a first token or an answer to have come, on one busy machine (0.11 s at a
-load of six for each core, 2 ms in between); never sooner, but for what their clocks are rounded by.
+"""How much later than its gateway a client may find a first token to have come, on one busy machine (0.11 s at a load of six for
+each core, 2 ms in between); never sooner, but for what their clocks are rounded by. Of the end of an answer either may learn first.
 """
 
 ROUNDED_SECONDS = 0.001
@@ -78,8 +78,11 @@ def within(row: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Between what its gateway must have timed of the same answer, by objective (seconds)."""
     timed, after_first = times(row), row["usage"]["completion_tokens"] - 1
     part = SLACK_SECONDS / after_first if after_first > 0 else 0.0
-    found = {name: (seconds - SLACK_SECONDS, seconds + ROUNDED_SECONDS) for name, seconds in timed.items()}
-    return found | {"tpot": (timed["tpot"] - part, timed["tpot"] + part)}
+    return {
+        "ttft": (timed["ttft"] - SLACK_SECONDS, timed["ttft"] + ROUNDED_SECONDS),
+        "tpot": (timed["tpot"] - part, timed["tpot"] + part),
+        "e2e": (timed["e2e"] - SLACK_SECONDS, timed["e2e"] + SLACK_SECONDS),
+    }
 
 
 def held(count: Count, row: dict[str, Any], limits: dict[str, float]) -> None:

@@ -190,7 +190,7 @@ def play(run: Run, load: str) -> Iterator[checks.Row]:
     if load == run.case.loads[0]:  # later the window holds requests of several promises, and histograms know one
         yield from checks.interval(drained)
     yield from checks.nothing_lost(drained)
-    places = looked(run)
+    places = looked(run, folder)
     yield from checks.traces(places["exporter, OpenMetrics"], run.known, log)
     yield checks.secret(places)
 
@@ -217,12 +217,12 @@ def tenants(file: Path) -> dict[str, str]:
     return {one["name"]: one.get("headers", {}).get("X-Tenant", "") for one in streams}
 
 
-def looked(run: Run) -> dict[str, str]:
+def looked(run: Run, folder: Path) -> dict[str, str]:
     """Every page and every log of ours, by name."""
     exporter = run.url("exporter")
     found = {f"exporter {path}": pages.get(f"{exporter}{path}") for path in ("/metrics", "/triage", "/history", "/")}
     found["exporter, OpenMetrics"] = pages.get(f"{exporter}/metrics", **pages.OPENMETRICS)
-    (run.home / "exporter.om").write_text(found["exporter, OpenMetrics"], encoding="utf-8")
+    (folder / "exporter.om").write_text(found["exporter, OpenMetrics"], encoding="utf-8")
     if run.case.gateway:
         found["gateway /metrics"] = pages.get(f"{run.url('gateway')}/metrics")
     logs = {log.name: log.read_text(encoding="utf-8", errors="replace") for log in run.home.glob("*.log")}

@@ -172,24 +172,26 @@ def test_a_log_is_counted_by_class_and_near_ones_are_nobodys(clients):
         whole("chat"),
         whole("chat", e2e=1.3),  # sure: 1 s and 0.25 s that a client may see more
         whole("chat", e2e=1.2),  # near
-        whole("chat", e2e=1.0, ttft=0.9),  # at the threshold, and no gateway sees more than its client
+        whole("chat", e2e=0.8, ttft=0.7),  # near: who learns first that it has ended is open
+        whole("chat", e2e=0.7, ttft=0.6),
         whole("chat", ttft=2.1, e2e=6.0),  # near, but the whole is late for sure, and 0.39 s per token over 0.3 + 0.025
         {"stream": "chat", "trace_id": "a1", "status": 429},
         {"stream": "chat", "trace_id": "a2", "status": 404},
         whole("night", e2e=1.05, made=1),
-        whole("night", e2e=0.9, made=1, ttft=0.9),
+        whole("night", e2e=0.7, made=1, ttft=0.7),
         whole("night", client_aborted=True),
-        whole("rest", ttft=0.02, e2e=0.02 + 0.011 * 10),  # 0.011 s per token, within 0.025 of 0.012
+        whole("rest", ttft=0.35, e2e=0.35 + 0.011 * 10),  # 0.011 s per token, within 0.025 of 0.012
+        whole("rest", ttft=0.34, e2e=0.34, made=1),  # no gateway sees a first token later than its client
         {"stream": "rest", "trace_id": "a3", "status": 200, "cancelled_at_end": True},
     ]
     log = clients.counted(rows, {"chat": "acme", "night": "night-1", "rest": ""})
     chat, night, rest = (log.by_class[name] for name in ("interactive", "batch", "default"))
-    assert (chat.yes, chat.no, chat.near, chat.whole) == (1, 3, 2, 5)
+    assert (chat.yes, chat.no, chat.near, chat.whole) == (2, 3, 2, 6)
     assert (chat.missed, chat.nearly) == (Counter(e2e=2, tpot=1, failed=1), Counter(ttft=1, e2e=2))
     assert (night.yes, night.no, night.near) == (1, 0, 1)
-    assert (rest.near, rest.nearly) == (1, Counter(tpot=1))
-    assert log.ended == Counter(ok=8, refused=1, left=1, **{"client-error": 1})
-    assert (log.prompt, log.output, log.open, len(log.traces)) == (56, 68, 1, 12)
+    assert (rest.yes, rest.near, rest.nearly) == (1, 1, Counter(tpot=1, ttft=1))
+    assert log.ended == Counter(ok=10, refused=1, left=1, **{"client-error": 1})
+    assert (log.prompt, log.output, log.open, len(log.traces)) == (70, 80, 1, 14)
 
 
 def test_a_log_is_read_from_its_file(clients, tmp_path):
