@@ -6,6 +6,8 @@ The gateway runs in a real uvicorn, in front of an engine whose answers the test
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -21,6 +23,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from llmvitals.instrument import Gateway, Middleware, Refused
+from llmvitals.simulator.scenarios import scenario
+from llmvitals.simulator.serve import Served
 from llmvitals.telemetry.gateways.contract import KIND
 from support.gateway import PATH, Running, body, example, serve, until
 from support.gateway_calls import has, held, looping, raw
@@ -365,3 +369,25 @@ def test_a_body_that_is_none_is_the_clients_fault(engine):
         assert gateway.client.post(PATH, content=b"[1, 2").status_code == 400
         assert gateway.shows("requests_total", status="400") == 1
         assert engine.asked == []
+
+
+# -- the simulated engine ---------------------------------------------------------------------------------------------
+def test_it_stands_in_front_of_the_simulated_engine_too():
+    with Served(scenario("idle").live(origin=time.time())) as simulated, serve(simulated.url) as gateway:
+        answer = gateway.ask("one two three", stream=True, model="sim-8b", max_tokens=4, headers={TENANT: "search"})
+        (usage,) = re.findall(r'"total_tokens":\s*(\d+)', answer.text)
+        until(lambda: gateway.shows("tokens_total", tenant="search") == float(usage))
+        leaving = raw(gateway.port, body("count to a thousand", stream=True, model="sim-8b", max_tokens=1000))
+        has(leaving, b"data:")
+        leaving.close()
+        until(lambda: gateway.shows("disconnects_total") == 1)
+
+        def running() -> float:
+            page = httpx.get(simulated.page_url).text
+            return sum(map(float, re.findall(r"^vllm:num_requests_running\S* (\S+)$", page, flags=re.M)))
+
+        until(lambda: running() == 0, "the end of the engine's work")
+        page = httpx.get(simulated.page_url).text
+        assert re.findall(r'^vllm:request_success_total\{.*finished_reason="length".*\} (\S+)$', page, flags=re.M) == [
+            "1.0"
+        ]

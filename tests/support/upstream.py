@@ -187,9 +187,9 @@ class Upstream:
                 raise _CutError
             if reader.at_eof() and not plan.ghost:
                 raise _LeftError
+            call.sent += 1
             with contextlib.suppress(ConnectionError) if plan.ghost else contextlib.nullcontext():
                 await _event(writer, {"choices": [{"index": 0, "delta": {"content": f"{plan.text} "}}]})
-            call.sent += 1
         with contextlib.suppress(ConnectionError) if plan.ghost else contextlib.nullcontext():
             await _event(writer, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
             if (call.body.get("stream_options") or {}).get("include_usage"):

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from llmvitals.instrument import Gateway, Left, Middleware
+from llmvitals.instrument.call import now
 from support.asgi import Client
 
 UP = (("upstream", "e"),)
@@ -67,7 +68,7 @@ def inside(kit: Gateway, do: Callable[[], Any], client: Client | None = None) ->
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    asyncio.run(client.call(Middleware(app, kit=kit)))
+    asyncio.run(asyncio.wait_for(client.call(Middleware(app, kit=kit)), 5))
     return client
 
 
@@ -252,8 +253,10 @@ def test_what_takes_no_notice_of_being_cancelled_is_let_go_all_the_same():
             return httpx.Response(200)
         raise AssertionError
 
+    inner = Inner(answer)
+
     async def do() -> None:
-        async with httpx.AsyncClient(transport=kit.transport("e", Inner(answer))) as asks:
+        async with httpx.AsyncClient(transport=kit.transport("e", inner)) as asks:
             with pytest.raises(Left):
                 await asks.get("http://e/")
             task = asyncio.current_task()
@@ -262,6 +265,7 @@ def test_what_takes_no_notice_of_being_cancelled_is_let_go_all_the_same():
             await asyncio.sleep(0)
             with pytest.raises(Left):
                 await asks.get("http://e/")
+            assert len(inner.requests) == 1, "nothing more is asked for somebody who has left"
 
     inside(kit, do, client)
     assert count(kit, "upstream_requests_total") == 0
@@ -306,6 +310,31 @@ def test_the_calls_span_is_the_parent_and_what_the_client_said_of_its_own_is_rep
     assert told[:-2] == f"00-{span.trace_id:032x}-{span.span_id:016x}-"
     assert int(told[-2:], 16) & 1 == sampled
     assert "tracestate" not in headers
+
+
+def test_the_engines_time_is_taken_from_the_gateways_once_for_each_attempt():
+    async def pieces() -> AsyncIterator[bytes]:
+        await asyncio.sleep(0.02)
+        yield b"one"
+
+    answers = [refusing(httpx.ConnectError("refused")), lambda: httpx.Response(200, stream=Pieces(pieces))]
+    kit, took = Gateway("g"), []
+
+    def answer() -> httpx.Response:
+        return answers.pop(0)()
+
+    async def do() -> None:
+        began = now()
+        async with httpx.AsyncClient(transport=kit.transport("e", Inner(answer))) as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get("http://e/")
+            await client.get("http://e/")
+        call = kit.current()
+        assert call is not None
+        took.extend([call.upstream_seconds, now() - began])
+
+    inside(kit, do)
+    assert 0.02 <= took[0] <= took[1]
 
 
 def test_outside_of_a_call_nothing_is_added_to_a_request():
