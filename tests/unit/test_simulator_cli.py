@@ -130,3 +130,8 @@ def test_wrong_words_are_refused():
     assert "leave out SCENARIO" in simulate("--dialect", "sglang", "--lab", "chat").output
     assert "Name a scenario" in simulate().output
     assert "not HOST:PORT" in simulate("idle", "--serve", "8000").output
+    assert "--spans belongs to --serve" in simulate("idle", "--spans", "http://127.0.0.1:4318").output
+    with pytest.raises(SettingsError, match="ftp://x: is no address of a receiver"):
+        simulate("idle", "--serve", "127.0.0.1:0", "--spans", "ftp://x")
+    with pytest.raises(SettingsError, match="'sglang' sends no spans"):
+        simulate("idle", "--dialect", "sglang", "--serve", "127.0.0.1:0", "--spans", "http://127.0.0.1:4318")

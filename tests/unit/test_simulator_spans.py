@@ -313,6 +313,18 @@ def test_a_receiver_that_refuses_is_counted(receiver):
     assert "400" in push.problem
 
 
+def test_what_nobody_takes_waits_and_is_counted_at_the_end(receiver):
+    receiver.shutdown()
+    receiver.server_close()
+    server = live(sending=Sending(5.0))
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    with Push(server, url, clock=lambda: ORIGIN + 20, retries=Retry(0)) as push:
+        push._post()
+        assert (push.sent, push.failed) == (0, 0)
+    assert (push.sent, push.failed) == (0, 4)  # one for each 5 s
+    assert "refused" in push.problem
+
+
 def test_what_is_no_address_is_refused():
     with pytest.raises(SettingsError, match="ftp://x: is no address of a receiver"):
         Push(live(), "ftp://x", clock=lambda: ORIGIN)

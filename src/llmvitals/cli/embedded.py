@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from msgspec import structs
 
@@ -12,8 +13,10 @@ from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Settings, Target
 from llmvitals.simulator.live import Live
+from llmvitals.simulator.push import Push
 from llmvitals.simulator.scenarios import DEMO, Scenario, scenario
 from llmvitals.simulator.serve import Served
+from llmvitals.simulator.spans import BATCH_SECONDS, Sending
 from llmvitals.telemetry.ingest import RawPage
 
 NAME = "simulated-vllm"
@@ -52,10 +55,11 @@ class Embedded:
 
 
 @contextmanager
-def embedded() -> Iterator[Embedded]:
-    """Serve the demo while the context is open."""
-    live = scenario(DEMO).live(origin=time.time(), lead_in=LEAD_IN_SECONDS)
-    with Served(live) as server:
+def embedded(receiver: str = "") -> Iterator[Embedded]:
+    """Serve the demo while the context is open. ``receiver``: host:port to which it sends its traces; '' sends none."""
+    sending = Sending(BATCH_SECONDS, os.getpid()) if receiver else None
+    live = scenario(DEMO).live(origin=time.time(), lead_in=LEAD_IN_SECONDS, spans=sending)
+    with Served(live) as server, Push(live, receiver, clock=time.time) if receiver else nullcontext():
         yield Embedded(live, server)
 
 

@@ -111,7 +111,7 @@ def _watch(
     with_app = not no_app and installed()
     page = port_for(app_port, APP_PORT, "--app-port") if with_app else 0
     with ExitStack() as stack:
-        demo = stack.enter_context(embedded.embedded()) if simulated else None
+        demo = stack.enter_context(embedded.embedded(settings.spans.http)) if simulated else None
         if demo is not None:
             settings = structs.replace(embedded.paced(settings), targets=(demo.target,))
         settings = structs.replace(settings, exporter=structs.replace(settings.exporter, listen=listen))
