@@ -24,6 +24,7 @@ from llmvitals.instrument import Expired, Full, Gateway, Middleware, Open, Refus
 
 PATHS = ("/v1/chat/completions", "/v1/completions")
 PASSED_ON = ("authorization", "content-type", "x-request-id")
+PASSED_BACK = ("content-type", "retry-after", "x-request-id")
 STATUS: dict[type[Refused], int] = {Full: 429, Expired: 503}
 BROKEN_OFF = b'data: {"error": {"message": "the engine broke off", "type": "upstream_error", "code": 502}}\n\n'
 
@@ -93,7 +94,7 @@ class Relay(StreamingResponse):
     """An answer passed on piece by piece as it comes; what is held for it is let go at its end, whichever way it ends."""
 
     def __init__(self, answer: httpx.Response, held: AsyncExitStack) -> None:
-        super().__init__(self._pieces(answer), answer.status_code, media_type=answer.headers.get("content-type"))
+        super().__init__(self._pieces(answer), answer.status_code, _headers(answer))
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,6 +109,10 @@ class Relay(StreamingResponse):
             yield BROKEN_OFF  # the status is long gone: only the stream itself can tell
 
 
+def _headers(answer: httpx.Response) -> dict[str, str]:
+    return {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
+
+
 class Service:
     """A call waits for a place and for its tokens, goes to the engine with the fewest calls, and its answer streams back."""
 
@@ -120,7 +125,8 @@ class Service:
     async def complete(self, request: Request) -> Response:
         body = msgspec.json.decode(await request.body(), type=dict[str, Any])
         if body.get("stream"):  # what a tenant used is counted from the usage at the end of the stream
-            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+            options = body.get("stream_options")
+            body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         async with AsyncExitStack() as held:
             await held.enter_async_context(self.queue.enter())
@@ -129,7 +135,7 @@ class Service:
             answer = await self._answer(held, request.url.path, headers, msgspec.json.encode(body))
             if body.get("stream"):
                 return Relay(answer, held.pop_all())
-            return Response(await answer.aread(), answer.status_code, media_type=answer.headers.get("content-type"))
+            return Response(await answer.aread(), answer.status_code, _headers(answer))
 
     async def _answer(self, held: AsyncExitStack, path: str, headers: dict[str, str], body: bytes) -> httpx.Response:
         try:

@@ -261,9 +261,10 @@ def test_a_breaker_opens_after_failures_refuses_and_closes_when_the_engine_is_we
 
 
 def test_an_engine_that_is_full_opens_no_breaker(engine):
-    engine.usual = Plan(status=503)
+    engine.usual = Plan(status=503, headers={"retry-after": "7"})
     with serve(engine.url, failures=2) as gateway:
-        assert [gateway.ask().status_code for _ in range(4)] == [503] * 4
+        answers = [gateway.ask(stream=i % 2 == 0) for i in range(4)]
+        assert [(answer.status_code, answer.headers["retry-after"]) for answer in answers] == [(503, "7")] * 4
         assert gateway.shows("breaker_open", upstream="engine-0") == 0
 
 
