@@ -84,6 +84,7 @@ def by_class(name: str, log: Count, found: dict[str, int]) -> Row:
     total, yes = log.yes + log.no + log.near, found.get("yes", 0)
     right = sum(found.values()) == total and not found.get("unknown") and log.yes <= yes <= log.yes + log.near
     told = f"yes {_span(log.yes, log.near)}, no {_span(log.no, log.near)} of {total}"
+    told += f" (by their own clocks yes {log.own})" if log.near else ""
     return Row(f"gateway: class {name}", told, spell(found), right)
 
 

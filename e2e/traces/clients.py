@@ -27,13 +27,15 @@ _HALF = 1 << 64
 class Count:
     """Requests of one class by their clients' log: ``yes`` and ``no`` for sure, and ``near``: too near to a threshold to tell.
 
-    ``missed``, ``nearly``: by objective, the same two. ``whole``: answers that came whole.
+    ``missed``, ``nearly``: by objective, the same two. ``whole``: answers that came whole; ``own``: those that met their promise by
+    the client's clock alone.
     """
 
     yes: int = 0
     no: int = 0
     near: int = 0
     whole: int = 0
+    own: int = 0
     missed: Counter[str] = field(default_factory=Counter)
     nearly: Counter[str] = field(default_factory=Counter)
 
@@ -87,7 +89,8 @@ def within(row: dict[str, Any]) -> dict[str, tuple[float, float]]:
 
 def held(count: Count, row: dict[str, Any], limits: dict[str, float]) -> None:
     """Hold one whole answer against its promise."""
-    bounds = within(row)
+    timed, bounds = times(row), within(row)
+    count.own += all(timed[name] <= limit for name, limit in limits.items())
     sure = [name for name, limit in limits.items() if bounds[name][0] > limit]
     near = [name for name, limit in limits.items() if bounds[name][0] <= limit < bounds[name][1]]
     count.missed.update(sure)

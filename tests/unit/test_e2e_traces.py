@@ -187,6 +187,7 @@ def test_a_log_is_counted_by_class_and_near_ones_are_nobodys(clients):
     log = clients.counted(rows, {"chat": "acme", "night": "night-1", "rest": ""})
     chat, night, rest = (log.by_class[name] for name in ("interactive", "batch", "default"))
     assert (chat.yes, chat.no, chat.near, chat.whole) == (2, 3, 2, 6)
+    assert chat.own == 3
     assert (chat.missed, chat.nearly) == (Counter(e2e=2, tpot=1, failed=1), Counter(ttft=1, e2e=2))
     assert (night.yes, night.no, night.near) == (1, 0, 1)
     assert (rest.yes, rest.near, rest.nearly) == (1, 1, Counter(tpot=1, ttft=1))
@@ -266,7 +267,7 @@ def test_a_run_in_which_all_is_counted_is_right(script, checks):
     rows = [*checks.at_the_gateway(run), *checks.at_the_engine(run)]
     assert wrong(rows) == []
     told = {row.what: row for row in rows}
-    assert told["gateway: class interactive"].expected == "yes 1 to 2, no 2 to 3 of 4"
+    assert told["gateway: class interactive"].expected == "yes 1 to 2, no 2 to 3 of 4 (by their own clocks yes 1)"
     assert told["engine: given up on its page"].found == "1"
 
 
