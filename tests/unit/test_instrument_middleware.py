@@ -555,6 +555,13 @@ def test_a_users_request_counts_with_its_first_call() -> None:
     assert kit.count("calls") == 5
 
 
+def test_a_retry_that_names_no_request_is_no_new_one() -> None:
+    kit = Kit()
+    for tries in (b"0", b"1"):
+        kit.serve(answering(), Client(headers=[(b"x-stainless-retry-count", tries)]), user_request=lambda _: None)
+    assert kit.count("user_requests") == 1
+
+
 def test_a_function_of_the_gateway_that_fails_fails_no_call(caplog: pytest.LogCaptureFixture) -> None:
     kit, client = Kit(), Client()
 

@@ -177,6 +177,19 @@ def test_who_leaves_gives_up_its_wait() -> None:
     run(test)
 
 
+def test_a_call_whose_client_left_is_not_sent_on_though_a_place_is_free() -> None:
+    async def test() -> None:
+        desk = Desk()
+        queue = desk.queue(concurrency=1)
+        call = desk.calls[asyncio.current_task()] = Call(now())
+        call.gone()
+        with pytest.raises(Left):
+            await hold(queue, asyncio.Event())
+        assert (queue.running, desk.told.reasons) == (0, {"left": 1})
+
+    run(test)
+
+
 def test_a_cancelled_wait_takes_no_place() -> None:
     """Cancelled in the very round in which its place comes free: the place goes to the next one."""
 

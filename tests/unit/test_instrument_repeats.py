@@ -124,6 +124,14 @@ def test_text_that_only_ends_alike_shares_no_prefix() -> None:
     assert repeats.asked("m", ("b" * SMALL + SYSTEM,))[1] == 0.0
 
 
+def test_a_block_counts_behind_its_own_beginning_only() -> None:
+    a, b, c, d = (letter * SMALL for letter in "abcd")
+    repeats = Repeats(1 << 12, 1 << 12)
+    repeats.asked("m", (a + b,))
+    repeats.asked("m", (c + d,))
+    assert repeats.asked("m", (a + d,))[1] == 0.5
+
+
 def test_hashes_are_of_this_process_alone() -> None:
     """Without the key nobody can ask a sketch (a heap dump, say) whether a prompt was among them."""
     one, other = Repeats(64, 64), Repeats(64, 64)

@@ -81,7 +81,9 @@ def test_a_client_that_left() -> None:
         client.left.set()
         await receive()
 
-    assert told(app, client)[0].ended is Ended.LEFT
+    request, data = told(app, client)
+    assert request.ended is Ended.LEFT
+    assert b"client_disconnected" in data
 
 
 def test_completions_are_known_by_their_path() -> None:

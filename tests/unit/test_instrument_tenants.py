@@ -140,6 +140,31 @@ def test_who_calls_seldom_displaces_nobody_though_a_named_one_is_silent() -> Non
     assert page.use("seldom", 1) == OTHER
 
 
+def test_what_a_light_one_may_owe_to_others_promotes_nobody() -> None:
+    """Candidates take each other's place with each other's weight as their possible error: that is not theirs."""
+    page = Page(2)
+    page.use("a", 1000)
+    page.use("b", 1000)
+    for number in range(40):
+        assert page.use(f"light-{number}", 600) == OTHER
+    assert page.top.shown() == {"a", "b", OTHER}
+
+
+def test_where_all_frozen_ones_are_fresh_a_newcomer_waits_for_a_minute() -> None:
+    page = Page(1)
+    page.use("a", 10)
+    page.use("b", 1000)
+    assert page.use("b", 1) == "b", "a is frozen"
+    page.clock.now += 30
+    page.use("c", 100_000)
+    assert page.use("c", 1) == OTHER
+    assert page.counts["a"] == 10
+    page.clock.now += 31
+    page.use("c", 100_000)
+    assert page.use("c", 1) == "c"
+    assert page.gone == ["a"]
+
+
 def test_weights_last_for_weeks() -> None:
     page = Page(2)
     for _ in range(2000):
