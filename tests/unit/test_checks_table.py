@@ -152,6 +152,7 @@ def test_every_signal_is_used_by_a_check_a_panel_a_rule_or_an_advice():
         p.read_text(encoding="utf-8")
         for p in (
             ROOT / "src/llmvitals/dashboards/layout.py",
+            ROOT / "src/llmvitals/dashboards/requests.py",
             ROOT / "src/llmvitals/alerts/policy.py",
             ROOT / "src/llmvitals/triage/checks.py",
             ROOT / "src/llmvitals/triage/walk.py",

@@ -223,9 +223,13 @@ USER = Row(
             (
                 q("goodput_low_ratio", "at least", BLUE),
                 q("goodput_high_ratio", "at most", SKY, dashed=True),
+                q("slo_goodput_ratio", "exact", GREEN),
+                q("slo_ttft_attainment_ratio", "first tokens in time", ORANGE, dashed=True),
+                q("slo_tpot_attainment_ratio", "pace in time", PURPLE, dashed=True),
             ),
             "Requests that met both promises (first token {slo.ttft_seconds:g} s, pace {slo.tpot_seconds:g} s). Two"
             " histograms give an interval, never one number; failed, rejected and overdue requests count against it."
+            " Where traces tell every request, the exact share is drawn, each held to its own class."
             " The line is the objective, {slo.objective:g}.",
             "no traffic, or too many requests in flight to say",
             causes=("unbounded-queue", "batch-too-large"),

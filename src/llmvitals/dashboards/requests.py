@@ -67,7 +67,10 @@ REQUESTS = Row(
             Kind.LINES,
             "How fast a class uses up what may miss",
             "none",
-            (Query("burn", ORANGE, promql=BURN, by=_CLASS),),
+            (
+                Query("burn", ORANGE, promql=BURN, by=_CLASS),
+                q("slo_burn_peak", "fastest, over the window", VERMILLION, dashed=True),
+            ),
             "Requests that missed over those that may miss: at 1 the objective of the class is just met, at 10 a month's"
             " share is gone in three days. The class that burns fastest is the one to look at first.",
             NO_TRACES,
