@@ -480,3 +480,12 @@ def test_reading_the_telemetry_is_cheap():
     for _ in range(50):
         samples(here, {"instance": "sim", "model": "m"})
     assert (time.process_time() - began) / 50 < 0.01
+
+
+def test_an_engine_that_fails_its_probe_or_is_gone_is_no_upstream_to_send_to():
+    faults = Faults(unready=((5.0, 8.0),), failing=((12.0, 15.0),), dies_at=20.0)
+    here, seen = world(CHAT, faults=faults), {}
+    for moment in (4.0, 6.0, 10.0, 14.0, 21.0):
+        here.advance(moment)
+        seen[moment] = figures(here)["upstream_up", "engine"]
+    assert seen == {4.0: 1.0, 6.0: 0.0, 10.0: 1.0, 14.0: 1.0, 21.0: 0.0}

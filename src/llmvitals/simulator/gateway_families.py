@@ -15,6 +15,7 @@ from llmvitals.simulator.gateway_book import CUT, DROPPED, STATUSES
 from llmvitals.simulator.world import World
 
 Sample = tuple[str, dict[str, str], float]
+UPSTREAM = "engine"
 
 
 def samples(world: World, labels: Mapping[str, str]) -> dict[Series, float]:
@@ -26,7 +27,9 @@ def samples(world: World, labels: Mapping[str, str]) -> dict[Series, float]:
     if gateway is None:
         return {}
     identity = {**labels, "gateway": gateway.config.name}
-    return {series(f"llm_gateway_{name}", **identity, **own): float(value) for name, own, value in _all(gateway)}
+    found = {series(f"llm_gateway_{name}", **identity, **own): float(value) for name, own, value in _all(gateway)}
+    fit = world.up and gateway.upstream.ready  # as a health check finds it: errors do not make it unfit
+    return {**found, series("llm_gateway_upstream_up", **identity, upstream=UPSTREAM): float(fit)}
 
 
 def _all(gateway: GatewayServer) -> Iterator[Sample]:
