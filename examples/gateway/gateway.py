@@ -57,7 +57,8 @@ class Upstream:
         self.config, self.in_hand, self.failed, self.retry_at = config, 0, 0, 0.0
         self.breaker = kit.breaker(name)
         kit.upstream(name).up = lambda: not self.breaker.is_open
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)  # the queue is what limits
+        # The queue is what limits. Engines close a connection that was idle for 5 s: a call on it would reach nobody.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=2.0)
         transport = kit.transport(name, httpx.AsyncHTTPTransport(limits=limits))
         timeout = httpx.Timeout(config.silence, connect=2.0)
         self.client = httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
