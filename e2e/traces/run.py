@@ -113,7 +113,8 @@ def started(case: Case, folder: Path) -> Iterator[Run]:
         ready(f"{run.url('engine')}/health", engine, home / "engine.log")
         if case.gateway:
             command = [sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT / "examples" / "gateway"), "--factory"]
-            command += ["gateway:application", "--port", str(ports["gateway"])]
+            # Longer than a load: a call on a connection that is being closed for idleness reaches nobody.
+            command += ["gateway:application", "--port", str(ports["gateway"]), "--timeout-keep-alive", "600"]
             traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": run.url("http"), "OTEL_SERVICE_NAME": GATEWAY, **SOON}
             env = {**GATEWAY_ENV, "GATEWAY_UPSTREAMS": run.url("engine"), **traced}
             gateway = held.enter_context(process(command, home / "gateway.log", env))
