@@ -437,7 +437,15 @@ FAMILIES: tuple[Family, ...] = (
         "slo_class",
         "parent",
     ),
-    _c("llm_span_tokens_total", "tokens", E, "Tokens of requests; kind: prompt, output.", "slo_class", "vantage", "kind"),
+    _c(
+        "llm_span_tokens_total",
+        "tokens",
+        E,
+        "Tokens of requests; kind: prompt, output.",
+        "slo_class",
+        "vantage",
+        "kind",
+    ),
     _g(
         "llm_span_last_end_seconds",
         "seconds",
@@ -445,7 +453,9 @@ FAMILIES: tuple[Family, ...] = (
         "Unix time at which the newest request that spans told of had ended.",
         "vantage",
     ),
-    _g("llm_span_senders", "", M, "Processes whose spans are taken to be this target's, by how that was found.", "join"),
+    _g(
+        "llm_span_senders", "", M, "Processes whose spans are taken to be this target's, by how that was found.", "join"
+    ),
     # -- the target itself ----------------------------------------------------------------------------------------
     _g("llm_target_up", "", M, "1 when the target gave a readable page, else 0."),
     _g("llm_target_answer_seconds", "seconds", M, "Time the target took to answer with its metrics page."),
