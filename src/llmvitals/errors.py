@@ -38,3 +38,8 @@ class SettingsError(LlmvitalsError):
 
 class MissingExtraError(LlmvitalsError):
     """A command needs an optional dependency that is not installed."""
+
+
+def install(extra: str) -> str:
+    """The remedy where an optional dependency is missing: the extra that brings it."""
+    return f"Install it with: pip install 'llmvitals[{extra}]'."

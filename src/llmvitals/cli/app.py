@@ -11,7 +11,7 @@ import click
 
 from llmvitals import data
 from llmvitals import settings as settings_file
-from llmvitals.errors import MissingExtraError
+from llmvitals.errors import MissingExtraError, install
 
 LOOPBACK = "127.0.0.1"
 
@@ -33,7 +33,7 @@ def command(*, settings_path: Path | None, port: int, address: str) -> None:
         raise MissingExtraError(
             "the app needs Streamlit, which is not installed",
             place="llmvitals app",
-            remedy="Install it with: pip install 'llmvitals[app]'.",
+            remedy=install("app"),
         )
     script = data.folder("app") / "streamlit_app.py"
     given = [] if settings_path is None else ["--", "--settings", str(settings_path.resolve())]

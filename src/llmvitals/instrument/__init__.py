@@ -1,6 +1,6 @@
 """The gateway kit: what a Python gateway puts around its calls so that its page speaks docs/gateway-contract.md."""
 
-from llmvitals.errors import MissingExtraError
+from llmvitals.errors import MissingExtraError, install
 
 try:
     from llmvitals.instrument.call import Call
@@ -13,7 +13,7 @@ except ModuleNotFoundError as missing:
     raise MissingExtraError(
         "the gateway kit needs OpenTelemetry",
         place="llmvitals.instrument",
-        remedy="Install it with: pip install 'llmvitals[gateway]'",
+        remedy=install("gateway"),
     ) from None
 
 __all__ = ["Call", "Expired", "Full", "Gateway", "Left", "Middleware", "Open", "Refused"]

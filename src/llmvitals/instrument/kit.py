@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from llmvitals.errors import MissingExtraError
+from llmvitals.errors import MissingExtraError, install
 from llmvitals.instrument import call as calling
 from llmvitals.instrument import metrics
 from llmvitals.instrument.amounts import Amounts
@@ -199,5 +199,5 @@ def _extra(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        remedy = "Install it with: pip install 'llmvitals[gateway]'"
-        raise MissingExtraError(f"{what} needs {missing.name}", place="llmvitals.instrument", remedy=remedy) from None
+        place = "llmvitals.instrument"
+        raise MissingExtraError(f"{what} needs {missing.name}", place=place, remedy=install("gateway")) from None

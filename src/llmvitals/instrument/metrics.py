@@ -56,7 +56,7 @@ def instrument_name(family: Family) -> tuple[str, str]:
 
 def views(bounds: Mapping[str, tuple[float, ...]]) -> tuple[View, ...]:
     """Views for a MeterProvider of the gateway's own, with the edges of each histogram."""
-    from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View  # noqa: PLC0415 - the SDK: only who has views
 
     return tuple(
         View(

@@ -7,7 +7,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from llmvitals.errors import MissingExtraError
+from llmvitals.errors import MissingExtraError, install
 
 Value = str | int | float
 Attributes = tuple[tuple[str, Value], ...]
@@ -57,15 +57,15 @@ def _pairs(m: SimpleNamespace, attributes: Attributes) -> list[object]:
 def messages() -> SimpleNamespace:
     """OTLP's messages by their names: an extra, which only who asks for spans loads. Raises :class:`MissingExtraError`."""
     try:
-        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
-        from opentelemetry.proto.common.v1 import common_pb2  # noqa: PLC0415
-        from opentelemetry.proto.resource.v1 import resource_pb2  # noqa: PLC0415
-        from opentelemetry.proto.trace.v1 import trace_pb2  # noqa: PLC0415
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415  # an extra
+        from opentelemetry.proto.common.v1 import common_pb2  # noqa: PLC0415  # an extra
+        from opentelemetry.proto.resource.v1 import resource_pb2  # noqa: PLC0415  # an extra
+        from opentelemetry.proto.trace.v1 import trace_pb2  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtraError(
             "spans need the messages of OTLP, which are not installed",
             place="simulate",
-            remedy="Install them with: pip install 'llmvitals[otel]'.",
+            remedy=install("otel"),
         ) from None
     modules = (common_pb2, resource_pb2, trace_pb2, trace_service_pb2)
     return SimpleNamespace(**{name: value for module in modules for name, value in vars(module).items()})

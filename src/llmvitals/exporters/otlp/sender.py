@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 
 import requests
 
-from llmvitals.errors import SettingsError
+from llmvitals.errors import SettingsError, install
 from llmvitals.settings import Otlp
 from llmvitals.telemetry.headers import checked, read_headers
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
-
-REMEDY = "Install it with `pip install 'llmvitals[otel]'`."
 
 
 def exporter_of(otlp: Otlp) -> MetricExporter:
@@ -32,7 +30,7 @@ def exporter_of(otlp: Otlp) -> MetricExporter:
     try:
         return _MAKERS[otlp.protocol](otlp, {name.lower(): value for name, value in headers.items()}, secure)
     except ImportError as error:
-        raise SettingsError(f"needs the module {error.name}", place="otlp.endpoint", remedy=REMEDY) from None
+        raise SettingsError(f"needs the module {error.name}", place="otlp.endpoint", remedy=install("otel")) from None
 
 
 def _secure(otlp: Otlp) -> bool:
@@ -80,7 +78,7 @@ def _session(authority: str) -> requests.Session:
     session = requests.Session()
     session.hooks["response"].append(_not_elsewhere)
     if authority:
-        session.request = partial(session.request, verify=authority)  # type: ignore[method-assign]
+        session.request = partial(session.request, verify=authority)  # type: ignore[method-assign]  # of this one alone
     return session
 
 
@@ -90,8 +88,8 @@ def _not_elsewhere(answer: requests.Response, **_: object) -> None:
 
 
 def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
-    from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415  # an extra
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415  # an extra
 
     return OTLPMetricExporter(
         endpoint=otlp.endpoint,
@@ -104,8 +102,8 @@ def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporte
 
 
 def _grpc(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
-    import grpc  # noqa: PLC0415
-    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    import grpc  # noqa: PLC0415  # an extra
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter  # noqa: PLC0415  # an extra
 
     authority = Path(otlp.ca_file).read_bytes() if otlp.ca_file else None
     return OTLPMetricExporter(

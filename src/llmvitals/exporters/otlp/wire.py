@@ -20,16 +20,16 @@ _HEX = 16
 
 def data_of(metrics: Sequence[Metric], resource: Mapping[str, str]) -> MetricsData:
     """One export: what one resource tells. Its scope has no name, which some translators would make a label of every series."""
-    from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics  # noqa: PLC0415
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics  # noqa: PLC0415  # an extra
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  # an extra
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415  # an extra
 
     scope = ScopeMetrics(InstrumentationScope(""), [_metric(metric) for metric in metrics], "")
     return MetricsData([ResourceMetrics(Resource(dict(resource)), [scope], "")])
 
 
 def _metric(metric: Metric) -> WireMetric:
-    from opentelemetry.sdk.metrics import export  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import export  # noqa: PLC0415  # an extra
 
     at, cumulative = metric.at, export.AggregationTemporality.CUMULATIVE
     data: export.DataT
@@ -47,7 +47,7 @@ def _metric(metric: Metric) -> WireMetric:
 
 
 def _histogram(point: Bars, at: int) -> HistogramDataPoint:
-    from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415  # an extra
 
     return HistogramDataPoint(
         attributes=dict(point.attributes),
@@ -58,13 +58,13 @@ def _histogram(point: Bars, at: int) -> HistogramDataPoint:
         bucket_counts=point.counts,
         explicit_bounds=point.bounds,
         min=None,  # type: ignore[arg-type]  # nor are these, which no page tells
-        max=None,  # type: ignore[arg-type]
+        max=None,  # type: ignore[arg-type]  # the same
         exemplars=[_exemplar(seen) for seen in point.exemplars],
     )
 
 
 def _exemplar(seen: Exemplar) -> WireExemplar:
     """An observation and its trace. Which span it was is not kept: zeros stand for none, as encoders ask for one."""
-    from opentelemetry.sdk.metrics import Exemplar as WireExemplar  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import Exemplar as WireExemplar  # noqa: PLC0415  # an extra
 
     return WireExemplar({}, float(seen.value), int(seen.t * NS), 0, int(seen.trace_id, _HEX))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from llmvitals.errors import SettingsError
+from llmvitals.errors import SettingsError, install
 from llmvitals.settings import Spans
 
 _MESSAGES = ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "google.rpc.error_details_pb2")
@@ -23,5 +23,4 @@ def check(config: Spans) -> None:
                 import_module(module)
             except ImportError:
                 thing = f"needs {module.partition('.')[0]}, which is not installed"
-                remedy = "Install it with: pip install 'llmvitals[otel]'."
-                raise SettingsError(thing, place=f"spans.{key}", remedy=remedy) from None
+                raise SettingsError(thing, place=f"spans.{key}", remedy=install("otel")) from None

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from llmvitals.errors import LlmvitalsError, MissingExtraError, UnreachableError
+from llmvitals.errors import LlmvitalsError, MissingExtraError, UnreachableError, install
 from llmvitals.telemetry.identity.model import Held
 from llmvitals.telemetry.kube import messages
 
@@ -141,5 +141,5 @@ def _library(place: str) -> tuple[Any, Callable[[bytes], Any]]:
         raise MissingExtraError(
             "the kubelet's socket needs gRPC, which is not installed",
             place=place,
-            remedy="Install it with: pip install 'llmvitals[kubernetes]'.",
+            remedy=install("kubernetes"),
         ) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llmvitals.errors import MissingExtraError, SpansError
+from llmvitals.errors import MissingExtraError, SpansError, install
 from llmvitals.settings import Spans
 from llmvitals.telemetry.spans import attributes, sound
 from llmvitals.telemetry.spans.dialects import DIALECTS, Dialect
@@ -69,13 +69,13 @@ def decode(body: bytes, config: Spans) -> Batch:
 def _messages() -> tuple[type[ExportTraceServiceRequest], type[Exception]]:
     """The message of an export and the error of one that is none; an extra, loaded by who takes spans."""
     try:
-        from google.protobuf.message import DecodeError  # noqa: PLC0415
-        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
+        from google.protobuf.message import DecodeError  # noqa: PLC0415  # an extra
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtraError(
             "spans need the messages of OTLP, which are not installed",
             place="spans",
-            remedy="Install them with: pip install 'llmvitals[otel]'.",
+            remedy=install("otel"),
         ) from None
     return trace_service_pb2.ExportTraceServiceRequest, DecodeError
 
