@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmvitals.series import Series, series
+from llmvitals.telemetry.histogram import Histogram
 from llmvitals.telemetry.probe.ask import Asked
 
 EDGES: Mapping[str, tuple[float, ...]] = {
@@ -18,19 +18,8 @@ EDGES: Mapping[str, tuple[float, ...]] = {
 """Upper edges in seconds; thresholds that operators promise (0.2, 0.5, 1, 2, 5 s; 20, 50, 100 ms) are among them."""
 
 
-@dataclass(slots=True)
-class _Histogram:
-    edges: tuple[float, ...]
-    counts: list[int]
-    total: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(self.edges, seconds)] += 1
-        self.total += seconds
-
-
-def _histograms() -> dict[str, _Histogram]:
-    return {name: _Histogram(edges, [0] * (len(edges) + 1)) for name, edges in EDGES.items()}
+def _histograms() -> dict[str, Histogram]:
+    return {name: Histogram.over(edges) for name, edges in EDGES.items()}
 
 
 @dataclass(slots=True)
@@ -38,7 +27,7 @@ class Tally:
     """Probes of one model at one target. A probe that failed has an outcome and no time."""
 
     outcomes: Counter[str] = field(default_factory=lambda: Counter({"ok": 0}))
-    times: dict[str, _Histogram] = field(default_factory=_histograms)
+    times: dict[str, Histogram] = field(default_factory=_histograms)
 
     def add(self, asked: Asked) -> None:
         """Count one probe."""
@@ -55,11 +44,5 @@ class Tally:
             for outcome, count in self.outcomes.items()
         }
         for name, histogram in self.times.items():
-            below = 0
-            for edge, count in zip((*histogram.edges, None), histogram.counts, strict=True):
-                below += count
-                le = "+Inf" if edge is None else f"{edge:g}"
-                found[series(f"{name}_bucket", **labels, le=le)] = float(below)
-            found[series(f"{name}_sum", **labels)] = histogram.total
-            found[series(f"{name}_count", **labels)] = float(below)
+            histogram.show(name, tuple(sorted(labels.items())), found, {})
         return found

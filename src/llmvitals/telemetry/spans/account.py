@@ -10,9 +10,10 @@ from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Exemplar, Series, series
 from llmvitals.settings import PROBE_CLASS, UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, promises
+from llmvitals.telemetry.histogram import Histogram
 from llmvitals.telemetry.spans.model import Place, Request, Shown, Vantage
 from llmvitals.telemetry.spans.senders import By, Resource
-from llmvitals.telemetry.spans.tally import FRONTEND, Histogram, Tally, edges_of
+from llmvitals.telemetry.spans.tally import FRONTEND, Tally, edges_of
 from llmvitals.telemetry.spans.verdict import Classes
 
 MOST_MODELS = 32

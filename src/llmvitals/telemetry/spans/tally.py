@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
@@ -13,6 +11,7 @@ from llmvitals.schema import BY_NAME
 from llmvitals.series import Exemplar, Labels, Series, series
 from llmvitals.settings import UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, promises
+from llmvitals.telemetry.histogram import Histogram
 from llmvitals.telemetry.spans.model import Ended, Request, Vantage
 from llmvitals.telemetry.spans.verdict import FAILED, NO, NOBODYS_FAULT, UNKNOWN, YES, judged
 
@@ -44,6 +43,9 @@ _OWN = tuple((f"llm_span_{name}_seconds", attrgetter(name)) for name in ("queue"
 _TOLD = {Vantage.ENGINE: (*_SEEN, *_OWN), Vantage.GATEWAY: _SEEN, Vantage.CLIENT: ()}
 """The times that requests of a vantage are counted by."""
 
+_OPEN: tuple[str, tuple[str, ...]] = (UNKNOWN, ())
+"""What is known of a request whose class is not: nothing, and nothing that it missed."""
+
 
 def edges_of(slo: Slo) -> Mapping[str, tuple[float, ...]]:
     """The upper edges of each family: :data:`EDGES` and every class' thresholds of its kind."""
@@ -58,55 +60,6 @@ def size_of(request: Request) -> str:
     """The label ``size``: of the prompt, unknown where nobody counted it."""
     tokens = request.prompt_tokens
     return "unknown" if tokens is None else "small" if tokens < LARGE_TOKENS else "large"
-
-
-@dataclass(slots=True)
-class Histogram:
-    """One histogram with the newest observation of each bucket. ``counts``: of each bucket alone, the open one last."""
-
-    edges: tuple[float, ...]
-    counts: list[int]
-    newest: list[tuple[float, float, str] | None]
-    total: float = 0.0
-
-    @classmethod
-    def over(cls, edges: tuple[float, ...]) -> Histogram:
-        """An empty one."""
-        return cls(edges, [0] * (len(edges) + 1), [None] * (len(edges) + 1))
-
-    def add(self, seconds: float, end: float, trace_id: str) -> None:
-        """Count one observation of a request that ended at ``end`` (unix seconds)."""
-        at = bisect_left(self.edges, seconds)
-        self.counts[at] += 1
-        self.total += seconds
-        before = self.newest[at]
-        if trace_id and (before is None or end >= before[1]):
-            self.newest[at] = (seconds, end, trace_id)
-
-    def show(self, name: str, labels: Labels, samples: dict[Series, float], exemplars: dict[Series, Exemplar]) -> None:
-        """Add its samples and exemplars."""
-        *buckets, total, count = _keys(name, labels, self.edges)
-        below = 0
-        for key, own, newest in zip(buckets, self.counts, self.newest, strict=True):
-            below += own
-            samples[key] = float(below)
-            if newest is not None:
-                exemplars[key] = Exemplar(*newest)
-        samples[total] = self.total
-        samples[count] = float(below)
-
-
-def _le(edge: float) -> str:
-    """An edge as text that reads back as the same number."""
-    short = f"{edge:g}"
-    return short if float(short) == edge else repr(edge)
-
-
-@lru_cache(maxsize=8192)
-def _keys(name: str, labels: Labels, edges: tuple[float, ...]) -> tuple[Series, ...]:
-    """The series of a histogram: its buckets, the open one last, its sum, its count."""
-    buckets = (series(f"{name}_bucket", **dict(labels), le=le) for le in (*map(_le, edges), "+Inf"))
-    return (*buckets, Series(f"{name}_sum", labels), Series(f"{name}_count", labels))
 
 
 @lru_cache(maxsize=32_768)
@@ -186,6 +139,3 @@ class Tally:
             known = {"slo_class": self.name, "vantage": self.vantage.value, "size": part, "parent": part}
             more = tuple((label, known[label]) for label in BY_NAME[name].labels)
             histogram.show(name, _with(labels, more), samples, exemplars)
-
-
-_OPEN: tuple[str, tuple[str, ...]] = (UNKNOWN, ())
