@@ -468,6 +468,9 @@ FAMILIES: tuple[Family, ...] = (
 
 BY_NAME: dict[str, Family] = {family.name: family for family in FAMILIES}
 
+LARGE_PROMPT_TOKENS = 1024
+"""Prompts from here on have the label ``size`` large, all others small."""
+
 _ORIGINS: tuple[tuple[str, Origin], ...] = (
     ("llm_gpu_memory_utilization_setting", Origin.ENGINE),
     ("llm_gpu_", Origin.GPU),

@@ -38,7 +38,7 @@ def promise_of(slo: Slo, *, model: str = "", tenant: str = "", route: str = "") 
     """The promise to a request: of the first class whose patterns match all that they ask for, else the default one."""
     asked = {"models": model, "tenants": tenant, "routes": route}
     for one in slo.classes:
-        if all(_matches(getattr(one, key), value) for key, value in asked.items()):
+        if all(matches(getattr(one, key), value) for key, value in asked.items()):
             return _resolved(slo, one)
     return _default(slo)
 
@@ -49,7 +49,7 @@ def slo_of_model(slo: Slo, model: str) -> Slo:
     A page tells no tenants and no routes, so a class that asks for them takes only some.
     """
     for one in slo.classes:
-        if one.models and _matches(one.models, model):
+        if one.models and matches(one.models, model):
             if one.tenants or one.routes:
                 continue
             found = _resolved(slo, one)
@@ -59,7 +59,8 @@ def slo_of_model(slo: Slo, model: str) -> Slo:
     return slo
 
 
-def _matches(patterns: tuple[str, ...], value: str) -> bool:
+def matches(patterns: tuple[str, ...], value: str) -> bool:
+    """Whether a class that asks for ``patterns`` (shell patterns, none: for nothing) may take requests of this value."""
     return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
 
 

@@ -79,7 +79,14 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
         *("bcrypt", "click", "msgspec", "nvidia-ml-py", "prometheus-client", "psutil", "pyyaml", "requests", "rich"),
         *("starlette", "urllib3", "uvicorn"),
     }
-    assert set(metadata.get_all("Provides-Extra") or []) == {"otel", "gateway", "dashboards", "app", "kubernetes", "all"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {
+        "otel",
+        "gateway",
+        "dashboards",
+        "app",
+        "kubernetes",
+        "all",
+    }
 
     def of(extra: str) -> set[str]:
         return {r.name for r in required if r.marker and r.marker.evaluate({"extra": extra})}

@@ -28,10 +28,6 @@ class _Message(msgspec.Struct):
     tool_calls: list[_ToolCall] | None = None
 
 
-class _StreamOptions(msgspec.Struct):
-    include_usage: bool | None = None
-
-
 class _Body(msgspec.Struct):
     model: str = ""
     messages: list[_Message] = []

@@ -72,7 +72,6 @@ class Calls:
             if self._failures.repeats(call.body) and not again:
                 self.counts.retried(call, by_gateway=False)
             if asked is None:
-                self.counts.unread += 1
                 return
             call.model, call.stream, call.max_tokens = asked.model, asked.stream, asked.max_tokens
             call.choices, call.sequences, call.prompt_chars = asked.choices, asked.sequences, asked.chars

@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 _TRACE = TraceContextTextMapPropagator()
 
-_WENT = "the client went away"
 _NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -153,18 +152,18 @@ class _Wanted:
     async def wait(self, what: Callable[[], Awaitable[T]]) -> T:
         """What ``what`` gives."""
         if self._left:
-            raise Left(_WENT)
+            raise Left
         task = self._task = asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         try:
             found = await what()
         except BaseException as error:
             if self._let_go(task) <= before and self._left and isinstance(error, asyncio.CancelledError):
-                raise Left(_WENT) from None
+                raise Left from None
             raise
         self._let_go(task)
         if self._left:  # it was cancelled, and took no notice
-            raise Left(_WENT)
+            raise Left
         return found
 
     def _let_go(self, task: asyncio.Task[object] | None) -> int:

@@ -8,15 +8,14 @@ from http import HTTPStatus
 
 from llmvitals.gaps import GapKind
 from llmvitals.instrument.call import Call
+from llmvitals.instrument.refusals import Left
 from llmvitals.instrument.store import NONE, Labels, Store
 from llmvitals.instrument.tenants import OTHER, TopTenants
+from llmvitals.schema import LARGE_PROMPT_TOKENS
 
 _log = logging.getLogger(__name__)
 
-LARGE_TOKENS = 1024
-"""Prompts are large from here on (the contract's split)."""
-
-CLIENT_LEFT = 499
+CLIENT_LEFT = Left.status
 SERVER_ERROR = 500
 FAILED = frozenset({429, CLIENT_LEFT})
 """Statuses besides 5xx after which a client tries again: refused, or given up at its own timeout."""
@@ -46,8 +45,8 @@ def status_label(status: int) -> str:
 
 
 class Counts:
-    """``prompts``: whether an eye is on what calls ask. ``without_usage``: answers of which the engine told no usage; ``unread``:
-    bodies that were too long or in no form that is known.
+    """Counts into ``store``. ``prompts``: whether an eye is on what calls ask; ``without_usage``: answers of which the engine told
+    no usage.
     """
 
     def __init__(self, store: Store, tenants: TopTenants, *, prompts: bool) -> None:
@@ -56,7 +55,6 @@ class Counts:
         self._prompts = prompts
         self._told = self._untold = 0
         self.without_usage = 0
-        self.unread = 0
         self._chars = self._tokens = 0.0
         tenants.gone = lambda name: store.forget(("tenant", name))
         for family in ("calls", "disconnects", "prompt_tokens"):
@@ -131,7 +129,7 @@ class Counts:
     def first_token(self, call: Call) -> None:
         """The first token of a stream came."""
         if call.first_token is not None:
-            size = "small" if self.prompt_tokens(call) < LARGE_TOKENS else "large"
+            size = "small" if self.prompt_tokens(call) < LARGE_PROMPT_TOKENS else "large"
             self._store.observe("llm_gateway_ttft_seconds", call.first_token - call.arrived, (("size", size),))
             self._store.tell()
 

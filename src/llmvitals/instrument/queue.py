@@ -123,7 +123,7 @@ class Queue:
     def _grant(self) -> None:
         """Give free places to those that wait longest."""
         with self._lock:
-            while self._places and (self.most is None or self.running < (self.most or 0)):
+            while self._places and self._has_room():
                 place = self._places.popleft()
                 if place.done():
                     continue  # given up, and not yet taken out
@@ -133,6 +133,10 @@ class Queue:
                     place.set_result(None)
                 else:
                     loop.call_soon_threadsafe(self._hand, place)
+
+    def _has_room(self) -> bool:
+        most = self.most
+        return most is None or self.running < most
 
     def _hand(self, place: asyncio.Future[None]) -> None:
         if place.done():  # it was given up meanwhile, on its own loop
@@ -165,7 +169,7 @@ def _running() -> asyncio.AbstractEventLoop | None:
 
 def _still_wanted(call: Call | None) -> None:
     if call is not None and call.left:
-        raise Left("the client went away")
+        raise Left
     if call is not None and call.remaining() == 0:
         raise Expired("the time that this call may take is over")
 
@@ -185,5 +189,5 @@ async def _within(patience: float | None, call: Call | None, turn: Callable[[], 
         if not clock.expired():
             raise
         if call is not None and call.left:
-            raise Left("the client went away") from None
+            raise Left from None
         raise Expired(f"no place came free in {patience:g} s", retry_after=patience) from None

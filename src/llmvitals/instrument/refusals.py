@@ -55,5 +55,8 @@ class Open(Refused):
 class Left(Refused):
     """The client went away while its call waited: there is nobody to answer."""
 
-    status = 499
+    status = 499  # nginx's number; HTTP has none
     reason = "left"
+
+    def __init__(self, message: str = "the client went away") -> None:
+        super().__init__(message)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from llmvitals.schema import LARGE_PROMPT_TOKENS
 from llmvitals.simulator.counters import FIRST_TOKEN, Histogram
 from llmvitals.simulator.workload import Request, Stream
 
 SMALL, LARGE = "small", "large"
-LARGE_TOKENS = 1024
-"""Prompts from here on are large."""
-
 STATUSES = ("200", "400", "429", "499", "500", "503", "504")
 DROPPED = ("full", "ttl", "left")
 CUT = ("timeout", "upstream")
@@ -46,7 +44,7 @@ class Book:
 
     def first(self, prompt: int, seconds: float) -> None:
         """The first token of a call has come."""
-        self.first_token[LARGE if prompt >= LARGE_TOKENS else SMALL].observe(seconds)
+        self.first_token[LARGE if prompt >= LARGE_PROMPT_TOKENS else SMALL].observe(seconds)
 
     def seen(self, request: Request, stream: Stream) -> int:
         """A call comes in; how many tokens of its prompt are text that earlier prompts share.

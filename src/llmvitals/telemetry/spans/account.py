@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from llmvitals.gaps import GapKind, family_gap
 from llmvitals.series import Exemplar, Series, series
 from llmvitals.settings import PROBE_CLASS, UNKNOWN_CLASS, Slo
-from llmvitals.slo import Promise, promises
+from llmvitals.slo import Promise, matches, promises
 from llmvitals.telemetry.histogram import Histogram
 from llmvitals.telemetry.spans.model import Place, Request, Shown, Vantage
 from llmvitals.telemetry.spans.senders import By, Resource
@@ -37,8 +36,7 @@ class Book:
     def reachable(self, model: str) -> Iterator[Promise]:
         """The promises of the classes that may take requests of a model."""
         for one in self.promises:
-            asked = self._models.get(one.name)
-            if not asked or any(fnmatchcase(model, pattern) for pattern in asked):
+            if matches(self._models.get(one.name, ()), model):
                 yield one
 
 

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
 
-from llmvitals.schema import BY_NAME
+from llmvitals.schema import BY_NAME, LARGE_PROMPT_TOKENS
 from llmvitals.series import Exemplar, Labels, Series, series
 from llmvitals.settings import UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, promises
 from llmvitals.telemetry.histogram import Histogram
 from llmvitals.telemetry.spans.model import Ended, Request, Vantage
 from llmvitals.telemetry.spans.verdict import FAILED, NO, NOBODYS_FAULT, UNKNOWN, YES, judged
-
-LARGE_TOKENS = 1024
-"""Prompts from here on are large (the split of size-based pools)."""
 
 FRONTEND = "llm_span_frontend_seconds"
 
@@ -59,7 +56,7 @@ def edges_of(slo: Slo) -> Mapping[str, tuple[float, ...]]:
 def size_of(request: Request) -> str:
     """The label ``size``: of the prompt, unknown where nobody counted it."""
     tokens = request.prompt_tokens
-    return "unknown" if tokens is None else "small" if tokens < LARGE_TOKENS else "large"
+    return "unknown" if tokens is None else "small" if tokens < LARGE_PROMPT_TOKENS else "large"
 
 
 @lru_cache(maxsize=32_768)
