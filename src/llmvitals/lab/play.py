@@ -15,6 +15,7 @@ from llmvitals.lab.machine import Machine
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, sources_of
 from llmvitals.lab.scenario import Pair, Scenario
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
+from llmvitals.lab.tracing import Tracing, sending
 from llmvitals.lab.truth import CLEARLY, MET, Count, Facts, facts
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Series, Snapshot, Window
@@ -126,8 +127,8 @@ SETTINGS = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All telemetry of one moment as it came: the engine's page, the GPUs' page, and what was read of the machine and the
-    gateway, as canonical samples.
+    """All telemetry of one moment as it came: the engine's page, the GPUs' page, and what was read of the machine, the gateway
+    and traces, as canonical samples.
     """
 
     page: RawPage
@@ -141,8 +142,10 @@ class Run:
     def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str, attempt: int = 0) -> None:
         times = base.times
         self.base, self.row, self.pair, self.dialect, self.attempt = base, row, pair, dialect, attempt
-        self.live = Live(base.setup, origin=ORIGIN, dialect=dialect)
+        traced = sending(dialect, seed)
+        self.live = Live(base.setup, origin=ORIGIN, dialect=dialect, spans=traced)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
+        self._traces = Tracing(self.live, self.labels, SETTINGS) if traced is not None else None
         first = READY if row.young else WARM
         end = times.end + 2 * times.window if row.after else times.onset + row.lasts * times.window
         self.onset = 0.0 if row.young else times.onset
@@ -181,13 +184,15 @@ class Run:
         raw = RawPage(t, took, status, body, "" if status else "connection refused")
         seen = machine.look(reader.snapshot(raw), t)
         gateway = self.live.gateway_at(t, self.labels)
-        self.looks.append(Look(raw, seen.cards, {**seen.beside, **gateway}))
-        return replace(seen.joined, samples={**seen.joined.samples, **gateway})
+        told = self._traces.look(t) if self._traces is not None and seen.joined.samples else {}
+        self.looks.append(Look(raw, seen.cards, {**seen.beside, **gateway, **told}))
+        return replace(seen.joined, samples={**seen.joined.samples, **gateway, **told})
 
     def window(self, until: float, level: str, *, start: float | None = None) -> Window:
         """The trailing window at a moment, with the telemetry of a level."""
         since = max(until - self.base.times.window, 0.0) if start is None else start
-        origins = {Origin(name) for name in sources_of(level)} | {Origin.TARGET}
+        traced = {Origin.SPANS} if level == LEVELS[-1] else set()  # beside all other telemetry, where a play has traces
+        origins = {Origin(name) for name in sources_of(level)} | {Origin.TARGET} | traced
         kept = [
             replace(s, samples={k: v for k, v in s.samples.items() if shown_by(k) in origins})
             for s in self.snapshots
