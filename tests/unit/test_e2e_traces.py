@@ -12,6 +12,7 @@ import secrets
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -269,6 +270,16 @@ def test_a_run_in_which_all_is_counted_is_right(script, checks):
     told = {row.what: row for row in rows}
     assert told["gateway: class interactive"].expected == "yes 1 to 2, no 2 to 3 of 4 (by their own clocks yes 1)"
     assert told["engine: given up on its page"].found == "1"
+    assert "gateway: class batch" not in told  # nobody of it asked
+
+
+def test_requests_of_a_class_of_which_nobody_asked_are_found(script, checks):
+    run = drained(script)
+    samples = run.after.exporter.samples + (
+        (checks.SLO, {"vantage": "gateway", "slo_class": "batch", "met": "yes"}, 1.0),
+    )
+    run = replace(run, after=replace(run.after, exporter=replace(run.after.exporter, samples=samples)))
+    assert wrong(checks.at_the_gateway(run)) == ["gateway: class batch"]
 
 
 @pytest.mark.parametrize(
