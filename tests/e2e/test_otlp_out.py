@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -437,6 +437,47 @@ def test_a_connection_that_is_cut_in_the_middle_is_a_failure():
         thread.start()
         endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/metrics"
         assert push(whole(), endpoint=endpoint, timeout_seconds=0.4).once() is False
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece", "pause"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", 0.05),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", 0.05),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", b"x", 0.05),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536, 0.0),
+    ],
+    ids=["drips-headers", "drips", "drips-of-a-length", "floods"],
+)
+def test_an_answer_without_end_is_a_failure_in_time_and_is_not_kept(begin, piece, pause):
+    over, sent = threading.Event(), []
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(begin)
+            while not over.wait(pause):
+                connection.sendall(piece)
+                sent.append(len(piece))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        pushing = push(
+            whole(), endpoint=f"http://127.0.0.1:{listening.getsockname()[1]}/v1/metrics", timeout_seconds=0.5
+        )
+        told: list[bool | None] = []
+        one = threading.Thread(target=lambda: told.append(pushing.once()), daemon=True)
+        one.start()
+        one.join(5.0)
+        over.set()
+        assert told == [False]
+        assert pushing.exports == {OK: 0, FAILED: 1}
+        assert sum(sent) < 32 * 1024 * 1024  # what fits into buffers of sockets, and not what comes in half a second
 
 
 whole: Callable[[], Cycle] = lambda: Engine(Settings(), clock=lambda: 1e9).step()  # noqa: E731

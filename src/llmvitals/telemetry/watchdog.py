@@ -11,7 +11,7 @@ import contextvars
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -35,6 +35,9 @@ class Watchdog:
 
 
 _RUNNING: contextvars.ContextVar[Watchdog | None] = contextvars.ContextVar("watchdog", default=None)
+
+
+_Pools = TypeVar("_Pools", bound=urllib3.PoolManager)
 
 
 class _Watched(HTTPConnection):
@@ -69,7 +72,11 @@ class _TlsPool(HTTPSConnectionPool):
 
 def watched_pools(**settings: Any) -> urllib3.PoolManager:  # noqa: ANN401
     """Pools whose connections heed the watchdog of the call that runs; ``settings`` are those of ``PoolManager``."""
-    pools = urllib3.PoolManager(**settings)
+    return heed(urllib3.PoolManager(**settings))
+
+
+def heed(pools: _Pools) -> _Pools:
+    """The same pools; what they connect from now on heeds the watchdog of the call that runs."""
     pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
     return pools
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from llmvitals.errors import SettingsError, install
 from llmvitals.settings import Otlp
 from llmvitals.telemetry.headers import checked, read_headers
+from llmvitals.telemetry.watchdog import heed, watchdog
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
+
+MOST_ANSWER = 64 * 1024
+"""Bytes of an answer: a collector's is empty, or says what was wrong in a few lines."""
 
 
 def exporter_of(otlp: Otlp) -> MetricExporter:
@@ -68,23 +72,63 @@ def _check_authority(path: str) -> None:
         ) from None
 
 
-def _session(authority: str) -> requests.Session:
-    """Connections to a collector, with two things put right that would be lost on the way.
+class _Heeding(HTTPAdapter):
+    """Connections that are cut off when the time of an export is over."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # the library's own
+        super().init_poolmanager(*args, **kwargs)
+        heed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return heed(super().proxy_manager_for(*args, **kwargs))
+
+
+class _Session(requests.Session):
+    """Connections to a collector, with four things put right that would be lost on the way.
 
     The variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, which many environments set, take precedence over a session's own
-    authority, though not over a request's; and the library takes a redirection, like one to where people log in, for an
-    export that was taken.
+    authority, though not over a request's. The library takes a redirection, like one to where people log in, for an export that
+    was taken; its time limit is one of each read, which an answer that drips outlives for ever; and it reads an answer whole,
+    however long it is.
     """
-    session = requests.Session()
-    session.hooks["response"].append(_not_elsewhere)
-    if authority:
-        session.request = partial(session.request, verify=authority)  # type: ignore[method-assign]  # of this one alone
-    return session
+
+    def __init__(self, authority: str) -> None:
+        super().__init__()
+        self._authority = authority
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, _Heeding())
+        self.hooks["response"] += [_not_elsewhere, _read]
+
+    def request(self, *args: Any, **given: Any) -> requests.Response:  # noqa: ANN401
+        """Send one request and read its answer, all within its ``timeout``."""
+        if self._authority:
+            given["verify"] = self._authority
+        seconds = given.get("timeout") or 0.0
+        with watchdog(seconds) as dog:
+            try:
+                answer = super().request(*args, **{**given, "stream": True})  # the hook reads it
+            except requests.RequestException:
+                if not dog.fired:
+                    raise
+        if dog.fired:
+            raise requests.Timeout(f"no whole answer within {seconds:.3g} s")
+        return answer
 
 
 def _not_elsewhere(answer: requests.Response, **_: object) -> None:
     if answer.is_redirect:
         raise requests.RequestException(f"redirected elsewhere ({answer.status_code})")
+
+
+def _read(answer: requests.Response, **_: object) -> None:
+    """Read an answer up to its bound, and keep it where the library looks for it."""
+    body = b""
+    for piece in answer.iter_content(MOST_ANSWER):
+        body += piece
+        if len(body) > MOST_ANSWER:
+            answer.close()
+            raise requests.RequestException(f"answered with more than {MOST_ANSWER} bytes")
+    answer._content = body
 
 
 def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporter:
@@ -97,7 +141,7 @@ def _http(otlp: Otlp, headers: Mapping[str, str], secure: bool) -> MetricExporte
         headers=dict(headers),
         timeout=otlp.timeout_seconds,
         compression=Compression.Gzip if otlp.gzip else Compression.NoCompression,
-        session=_session(otlp.ca_file),
+        session=_Session(otlp.ca_file),
     )
 
 
