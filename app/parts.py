@@ -92,8 +92,12 @@ _SHEET = """
  .lv-check .lv-tag { grid-row:1; grid-column:2; } .lv-check .r { grid-column:1/-1; }
  .lv-table thead { display:none; } .lv-table tr { display:block; border-bottom:1px solid var(--line); padding:6px 0; }
  .lv-table td { display:block; border:0; padding:1px 0; }
+ .lv-table td[data-head]::before { content:attr(data-head) ": "; color:var(--soft); }
 }
 """
+
+REQUESTS, GOODPUT, TTFT, TPOT = "Requests", "Goodput", "First token in time", "Pace in time"
+BUDGET, SEEN = "Budget burns", "Seen by"
 
 _MASKS = "".join(
     f".lv-i-{name}{{--i:url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
@@ -205,15 +209,18 @@ def blind(items: Iterable[Blind]) -> str:
 
 
 def classes(listed: Iterable[ClassRow]) -> str:
-    """What each class of requests got of what it was promised."""
+    """What each class of requests got of what it was promised. A cell carries its column's name, as a phone shows no heads."""
     body = "".join(
-        f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td><td>{escape(c.requests)}</td>'
-        f"<td><b>{escape(c.goodput)}</b> of {escape(c.objective)}</td><td>{tag(c.badge)}</td>"
-        f"<td>{escape(c.ttft)}</td><td>{escape(c.tpot)}</td><td>{escape(c.budget)}</td><td>{escape(c.seen)}</td></tr>"
+        f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td>{_under(REQUESTS, c.requests)}'
+        f'<td data-head="{GOODPUT}"><b>{escape(c.goodput)}</b> of {escape(c.objective)}</td><td>{tag(c.badge)}</td>'
+        f"{_under(TTFT, c.ttft)}{_under(TPOT, c.tpot)}{_under(BUDGET, c.budget)}{_under(SEEN, c.seen)}</tr>"
         for c in listed
     )
-    heads = ("Class", "Requests", "Goodput", "", "First token in time", "Pace in time", "Budget burns", "Seen by")
-    return _table(heads, body)
+    return _table(("Class", REQUESTS, GOODPUT, "", TTFT, TPOT, BUDGET, SEEN), body)
+
+
+def _under(head: str, text: str) -> str:
+    return f'<td data-head="{head}">{escape(text)}</td>'
 
 
 def _table(heads: Iterable[str], body: str, caption: str = "") -> str:

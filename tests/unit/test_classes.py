@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from importlib import import_module
 
 import pytest
 from rich.console import Console
 
+from llmvitals.data import folder
 from llmvitals.settings import Settings
 from llmvitals.triage.classes import classes
 from llmvitals.triage.document import decode
@@ -103,3 +107,26 @@ def test_the_report_and_the_page_show_a_class_that_misses_beside_its_objective()
 def test_a_class_just_at_its_objective_keeps_it():
     row = class_row(ClassShare("x", 100.0, 0.95, 1.0, 1.0, 0.95, 1.0, "gateway", "exact"))
     assert (row.badge.word, row.budget, row.seen) == ("Kept", "1×", "gateway")
+
+
+def test_every_number_of_the_page_carries_its_columns_name_since_a_phone_shows_no_heads(monkeypatch):
+    monkeypatch.syspath_prepend(str(folder("app")))
+    try:
+        html = import_module("parts").classes(
+            [class_row(ClassShare("x", 7.0, 0.9, 0.8, 1.0, 0.95, 2.0, "engine", "exact"))]
+        )
+    finally:
+        sys.modules.pop("parts", None)
+    cells = re.findall(r'<td(?: data-head="([^"]+)")?>(?:<b>)?([^<]*)', html)
+    named = {head: text for head, text in cells if head}
+    assert named == {
+        "Requests": "7",
+        "Goodput": "90 %",
+        "First token in time": "80 %",
+        "Pace in time": "100 %",
+        "Budget burns": "2×",
+        "Seen by": "engine",
+    }
+    heads = re.findall(r"<th>([^<]*)</th>", html)
+    assert len(heads) == len(cells)
+    assert [head for head in heads if head in named] == list(named)
