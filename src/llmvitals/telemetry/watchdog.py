@@ -23,12 +23,14 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.connection: HTTPConnection | None = None
+        self.connected: socket.socket | None = None
         self.fired = False
 
     def fire(self) -> None:
         """End whatever the connection waits for."""
         self.fired = True
-        sock = self.connection.sock if self.connection is not None else None
+        # a connection lets go of its socket when an answer ends with it; who reads that answer still waits on it
+        sock = (self.connection.sock if self.connection is not None else None) or self.connected
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
@@ -43,6 +45,10 @@ _Pools = TypeVar("_Pools", bound=urllib3.PoolManager)
 class _Watched(HTTPConnection):
     """A connection that tells the watchdog of the running call which socket it uses."""
 
+    def connect(self) -> None:
+        super().connect()
+        _watch(self)
+
     def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         _watch(self)
         super().request(*args, **kwargs)
@@ -50,6 +56,10 @@ class _Watched(HTTPConnection):
 
 class _WatchedTls(HTTPSConnection):
     """The same over TLS."""
+
+    def connect(self) -> None:
+        super().connect()
+        _watch(self)
 
     def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         _watch(self)
@@ -59,7 +69,7 @@ class _WatchedTls(HTTPSConnection):
 def _watch(connection: HTTPConnection) -> None:
     watchdog = _RUNNING.get()
     if watchdog is not None:
-        watchdog.connection = connection
+        watchdog.connection, watchdog.connected = connection, connection.sock
 
 
 class _Pool(HTTPConnectionPool):
