@@ -169,6 +169,8 @@ class Drive:
             finish += [choice["finish_reason"] for choice in event.get("choices", ()) if choice.get("finish_reason")]
             if not tokens_in(event):
                 continue
+            if "text_s" not in row and text_in(event):
+                row["text_s"] = round(now - began, 4)
             row["chunks"] += 1
             if last:
                 gaps.append(now - last)
@@ -216,6 +218,12 @@ def tokens_in(event: dict[str, Any]) -> bool:
         return False
     delta = choices[0].get("delta")
     return delta is None or not delta.get("role") or bool(delta.get("content"))
+
+
+def text_in(event: dict[str, Any]) -> bool:
+    """Whether an event shows text: a token that is a part of a character shows none until the rest has come."""
+    choice = event["choices"][0]
+    return bool(choice.get("text") or (choice.get("delta") or {}).get("content"))
 
 
 def counts(rows: list[dict[str, Any]]) -> dict[str, int]:

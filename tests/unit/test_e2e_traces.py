@@ -146,7 +146,7 @@ def test_a_traced_request_says_its_trace_and_keeps_its_headers(script, monkeypat
 def whole(stream: str = "a", *, ttft: float = 0.1, e2e: float = 0.5, made: int = 11, **more) -> dict:
     usage = {"prompt_tokens": 7, "completion_tokens": made}
     row = {"stream": stream, "trace_id": secrets.token_hex(16), "status": 200, "finish": ["length"], "usage": usage}
-    return row | {"ttft": ttft, "e2e": e2e} | more
+    return row | {"ttft": ttft, "text_s": ttft, "e2e": e2e} | more
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,21 @@ def test_a_log_is_counted_by_class_and_near_ones_are_nobodys(clients):
     assert (rest.yes, rest.near, rest.nearly) == (1, 1, Counter(tpot=1, ttft=1))
     assert log.ended == Counter(ok=10, refused=1, left=1, **{"client-error": 1})
     assert (log.prompt, log.output, log.open, len(log.traces)) == (70, 80, 1, 14)
+
+
+def test_a_first_token_is_the_first_that_shows_text(script, clients):
+    text_in = script("load").text_in
+    assert text_in({"choices": [{"text": "x"}]})
+    assert not text_in({"choices": [{"text": ""}]})  # a part of a character
+    assert text_in({"choices": [{"delta": {"content": "x"}}]})
+    assert not text_in({"choices": [{"delta": {"content": ""}}]})
+    assert not text_in({"choices": [{"delta": {"content": None}}]})
+    row = whole(ttft=0.1, e2e=0.5, text_s=0.2)
+    assert clients.times(row)["ttft"] == 0.2
+    assert clients.times(row)["tpot"] == pytest.approx(0.03)
+    del row["text_s"]  # it never showed any
+    low, high = clients.within(row)["ttft"]
+    assert low < 0.1 < 0.5 < high
 
 
 def test_a_log_is_read_from_its_file(clients, tmp_path):
@@ -275,7 +290,8 @@ def test_a_run_in_which_all_is_counted_is_right(script, checks):
 
 def test_requests_of_a_class_of_which_nobody_asked_are_found(script, checks):
     run = drained(script)
-    samples = run.after.exporter.samples + (
+    samples = (
+        *run.after.exporter.samples,
         (checks.SLO, {"vantage": "gateway", "slo_class": "batch", "met": "yes"}, 1.0),
     )
     run = replace(run, after=replace(run.after, exporter=replace(run.after.exporter, samples=samples)))
