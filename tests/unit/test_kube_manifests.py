@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -73,5 +74,19 @@ def test_the_files_that_errors_and_documents_name_are_there():
     assert [name for name in (RBAC, MANIFEST) if not (ROOT / name).is_file()] == []
 
 
-def test_the_image_can_speak_to_a_kubelet():
-    assert '".[kubernetes]"' in (ROOT / "exporters/Dockerfile").read_text()
+def test_the_image_can_speak_to_a_kubelet_and_take_traces():
+    assert '".[kubernetes,otel]"' in (ROOT / "exporters/Dockerfile").read_text()
+
+
+def test_what_is_to_be_uncommented_for_traces_hangs_together():
+    """The ports of the container are those that the settings listen on, and the network is the node's."""
+    text = re.sub(r"^( +)# (- \{name: otlp|spans:)", r"\1\2", (ROOT / MANIFEST).read_text(), flags=re.M)
+    workload, config = yaml.safe_load_all(text)
+    spans = decode(yaml.safe_load(config["data"]["llmvitals.yaml"]), place="x").spans
+    pod = workload["spec"]["template"]["spec"]
+    ports = {one["name"]: one for one in pod["containers"][0]["ports"]}
+    assert (spans.grpc, spans.http) == ("0.0.0.0:4317", "0.0.0.0:4318")
+    assert [(p["containerPort"], p["hostPort"]) for p in (ports["otlp-grpc"], ports["otlp-http"])] == [
+        (4317, 4317), (4318, 4318),
+    ]  # fmt: skip
+    assert pod["hostNetwork"] is True
