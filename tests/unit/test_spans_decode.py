@@ -108,6 +108,15 @@ def test_resources_keep_what_finds_a_process_and_no_command_line() -> None:
     assert sent.resource == (("process.pid", "4711"), ("ready", "true"))
 
 
+def test_of_what_a_process_says_of_itself_no_more_is_kept_than_is_bounded() -> None:
+    resource: dict[str, otlp.Value] = {"k8s.pod.name": "chat-0"} | {f"{n:02d}" + "x" * 98: "y" * 150 for n in range(60)}
+    (sent,) = read(otlp.vllm_span(), resource=resource | {"process.pid": 4711}).sent
+    said = dict(sent.resource)
+    assert said["k8s.pod.name"] == "chat-0"
+    assert said["process.pid"] == "4711"  # what is short still fits
+    assert 3800 < sum(len(key) + len(value) for key, value in said.items()) <= 4096
+
+
 @pytest.mark.parametrize(
     "name", ["Worker init", "Load model", "EngineCoreProc init", "Allocate KV cache", "GET /metrics", ""]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -254,6 +255,22 @@ def test_how_new_it_is_and_whose_processes_told_it():
     assert values(shown, "llm_span_senders", "join") == {("only",): 1.0}
 
 
+def test_a_clock_that_is_ahead_makes_nothing_newer_than_it_can_be():
+    clock = Clock()
+    one = ledger(clock=clock)
+    one.shown(PLACES)
+    give(one, engine(start=clock.now + 1e8, end=clock.now + 1e8 + 1))
+    before = clock.now
+    shown = one.shown(PLACES)["e"]
+    assert values(shown, "llm_span_last_end_seconds", "vantage") == {("engine",): before}
+    clock.now += 60.0
+    late = engine(start=before + 50, end=before + 55)
+    give(one, late)
+    shown = one.shown(PLACES)["e"]
+    assert values(shown, "llm_span_last_end_seconds", "vantage") == {("engine",): before + 55}
+    assert {one.trace_id for one in shown.exemplars.values()} == {late.trace_id}
+
+
 # -- models -----------------------------------------------------------------------------------------------------------------
 def test_requests_that_name_no_model_are_the_only_ones_of_the_page():
     shown = page(BY_MODEL, engine(), place=replace(ENGINE, models=("big-7b",)))
@@ -435,6 +452,34 @@ def test_processes_are_bounded_and_their_counts_stay(monkeypatch):
     one.settle()
     assert one.counts().senders == {}
     assert values(one.shown(PLACES), ENDED[0]) == {(): 10.0}
+
+
+def test_processes_of_nobody_push_out_none_of_a_target(monkeypatch):
+    monkeypatch.setattr(counting, "MOST_SENDERS", 4)
+    places = (replace(ENGINE, attributes={"service.name": "ours"}), replace(ENGINE, instance="f", host="10.0.0.3"))
+    ours = (("service.name", "ours"),)
+    one = ledger()
+    one.take(Batch((Sent(ours, (engine(),)),)), "10.0.0.9")
+    one.shown(places)
+    for n in range(10):
+        one.take(Batch((Sent((("service.name", str(n)),), (engine(),)),)), "10.0.0.8")
+    one.take(Batch((Sent(ours, (engine(),)),)), "10.0.0.9")
+    assert one.counts().taken == {"vllm": 2}  # at once, with no page in between
+    assert one.counts().senders == {"configured": 1, "none": 3}
+
+
+def test_of_a_process_that_is_forgotten_only_its_requests_wait(monkeypatch):
+    monkeypatch.setattr(counting, "MOST_SENDERS", 4)
+    one = ledger()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for n in range(200):
+        said = tuple((f"{n}-{m}", f"{n}-{m}-" + "x" * 1000) for m in range(50))
+        one.take(Batch((Sent(said, (engine(),)),)), "10.0.0.8")
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert one.counts().open == 200
+    assert grown < 1_500_000  # all that was said is 10 MB
 
 
 def test_targets_whose_counts_are_kept_are_bounded(monkeypatch):

@@ -19,6 +19,9 @@ WITHHELD = "process.command"
 
 _MOST_ATTRIBUTES = 64
 
+_MOST_SAID = 4096
+"""Characters that are kept of what one process says of itself; a Kubernetes operator's thirty attributes have half as many."""
+
 # AnyValue of protobuf; its generated class is an extra's, so that a table can be read without it
 Value = Any
 
@@ -79,14 +82,21 @@ def words(value: Value) -> object:
 
 
 def resource(attributes: Iterable[Any]) -> tuple[tuple[str, str], ...]:
-    """What a process says of itself, as text, sorted by name. Lists and command lines are left out."""
+    """What a process says of itself, as text, sorted by name. Lists and command lines are left out, and what is too much."""
     found: dict[str, str] = {}
+    room = _MOST_SAID
     for attribute in attributes:
         key: str = attribute.key
         if key and len(key) <= MOST_TEXT and not key.startswith(WITHHELD) and len(found) < _MOST_ATTRIBUTES:
             spelled = _spelled(attribute.value)
-            if spelled is not None and len(spelled) <= MOST_TEXT:
-                found.setdefault(key, spelled)
+            if (
+                spelled is not None
+                and len(spelled) <= MOST_TEXT
+                and len(key) + len(spelled) <= room
+                and key not in found
+            ):
+                found[key] = spelled
+                room -= len(key) + len(spelled)
     return tuple(sorted(found.items()))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from llmvitals.settings import Settings
@@ -20,8 +20,10 @@ from llmvitals.telemetry.spans.model import Attributes, Place, Request, Shown, V
 from llmvitals.telemetry.spans.recent import Recent
 from llmvitals.telemetry.spans.senders import By, Placement, contradicted
 
-MOST_SENDERS = 512
-"""Processes that are remembered; of more the one that was silent for longest is forgotten, not what it told."""
+MOST_SENDERS = 2048
+"""Processes that are remembered (200 engines of eight API servers each and some more). Of more one is forgotten, not what it told:
+one without a target, else that which was silent for longest. So processes that are made up do not push out those of targets.
+"""
 
 SILENT_SECONDS = 600.0
 """A process that sends nothing for so long is forgotten."""
@@ -110,7 +112,7 @@ class Counting:
             key, oldest = next(iter(self._senders.items()))
             if 0 <= now - oldest.active < SILENT_SECONDS:
                 return
-            del self._senders[key]
+            self._forget(key)
 
     def note(self, other: int, refused: Mapping[str, int]) -> None:
         """Count spans that are no requests, and requests that could not be used."""
@@ -121,12 +123,17 @@ class Counting:
     def take(self, resource: Attributes, requests: Sequence[Request], peer: str) -> None:
         """Take requests of one process in."""
         senders: dict[Vantage, Sender | None] = {Vantage.CLIENT: None}  # a client is no target
-        for request in requests:
+        for told in requests:
+            request = told
             self._total += 1
             if not self._recent.first(request.trace_id, request.span_id):
                 self._dropped[DUPLICATE] += 1
                 continue
             self._open += 1
+            if (
+                request.end > self._now
+            ):  # its clock is ahead: it ended before it came here, or nothing newer would be seen
+                request = replace(request, end=self._now)
             vantage = request.vantage
             if vantage not in senders:
                 senders[vantage] = self._sender(resource, peer, vantage)
@@ -138,10 +145,15 @@ class Counting:
         if found is None:
             found = self._senders[key] = Sender(dict(resource), peer, vantage, self._now)
             if len(self._senders) > MOST_SENDERS:
-                self._senders.popitem(last=False)
+                strangers = (one for one, sender in self._senders.items() if sender.account is None and one != key)
+                self._forget(next(strangers, None) or next(iter(self._senders)))
         found.active = self._now
         self._senders.move_to_end(key)
         return found
+
+    def _forget(self, key: tuple[Attributes, str, Vantage]) -> None:
+        """Forget a process. What it told may wait on; what it said of itself is looked at no more, and may be long."""
+        self._senders.pop(key).resource = {}
 
     # -- what joining has settled ---------------------------------------------------------------------------------------
     def settled(self, told: Told) -> None:

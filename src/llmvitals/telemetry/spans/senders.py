@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from llmvitals.telemetry.spans.model import Place, Vantage
 
@@ -118,6 +119,7 @@ def _pod(resource: Resource) -> str:
     return f"{namespace}/{name}" if namespace and name else ""
 
 
+@lru_cache(maxsize=4096)
 def _plain(host: str) -> str:
     """An address in one spelling; an IPv4 one that came over IPv6 as IPv4; a name as it is."""
     try:
@@ -128,6 +130,7 @@ def _plain(host: str) -> str:
     return str(mapped or found)
 
 
+@lru_cache(maxsize=4096)
 def _loopback(host: str) -> bool:
     plain = _plain(host)
     try:
