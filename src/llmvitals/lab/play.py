@@ -142,7 +142,7 @@ class Run:
     def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str, attempt: int = 0) -> None:
         times = base.times
         self.base, self.row, self.pair, self.dialect, self.attempt = base, row, pair, dialect, attempt
-        traced = sending(dialect, seed)
+        traced = sending(dialect, f"{row.name}/{seed}")
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect, spans=traced)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
         self._traces = Tracing(self.live, self.labels, SETTINGS) if traced is not None else None
