@@ -198,10 +198,10 @@ def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch):
         wait_for(lambda: running.newest, "the first cycle")
         client = connected(running)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        for _ in range(8):
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
         state = running._server.server_state
         wait_for(lambda: state.connections, "the connection")
+        for _ in range(8):
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
         wait_for(lambda: not state.connections, "the end of the connection", seconds=10)
         client.close()
 

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,10 +28,7 @@ from llmvitals.telemetry.probe.dialects import CHAT, DIALECTS, Dialect
 from llmvitals.telemetry.probe.prober import KEPT, TIMEOUT_SECONDS, base_of
 from llmvitals.telemetry.probe.trace import is_probe
 from llmvitals.telemetry.spans.model import Ended, Vantage
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from answers import Answer, Answers
+from support.answers import Answer, Answers
 
 OLLAMA = DIALECTS["ollama"]
 
