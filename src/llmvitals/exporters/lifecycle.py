@@ -19,7 +19,7 @@ from llmvitals.errors import LlmvitalsError
 from llmvitals.exporters import web_config
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
-from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
+from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown
 from llmvitals.exporters.logs import log, to_stderr
 from llmvitals.exporters.otlp.push import Push
 from llmvitals.exporters.server import Site
@@ -31,9 +31,6 @@ from llmvitals.telemetry.ingest import RawPage
 
 if TYPE_CHECKING:
     from llmvitals.exporters.spans.receiver import Receiver
-
-START_SECONDS = 5.0
-"""How long ``start`` waits for the server to listen."""
 
 LINGER_SECONDS = 1.0
 """How long ``stop`` waits for a cycle under way; its thread is a daemon and posts nothing that anybody would read."""
@@ -104,19 +101,12 @@ class Exporter:
             except BaseException:
                 self._socket.close()
                 raise
-        self._server = running = server(self._site.app(), lambda: self._site.web)
-        sockets = [self._socket]
-        self._threads = [
-            threading.Thread(target=self._cycles, name="cycle", daemon=True),
-            threading.Thread(target=lambda: running.run(sockets=sockets), name="server", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._server = server(self._site.app(), lambda: self._site.web)
+        cycles = threading.Thread(target=self._cycles, name="cycle", daemon=True)
+        cycles.start()
         if self._site.own.push is not None:
             self._site.own.push.start()
-        until = time.monotonic() + START_SECONDS
-        while not running.started and self._threads[1].is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
+        self._threads = [cycles, in_a_thread(self._server, self._socket, name="server")]
         return self
 
     def recall(self, pages: Mapping[str, RawPage], gpu_pages: Mapping[str, RawPage] | None = None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,9 @@ from starlette.types import ASGIApp
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
 from llmvitals.exporters.web_config import Web
+
+START_SECONDS = 5.0
+"""How long whoever starts a server waits for it to listen."""
 
 DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
@@ -82,6 +87,16 @@ def server(
     config.load()
     config.ssl = _renewable(web)
     return uvicorn.Server(config)
+
+
+def in_a_thread(running: uvicorn.Server, made: socket.socket, *, name: str) -> threading.Thread:
+    """Run a server on a bound socket in a thread of its own; comes back once it answers, or was not ready in time."""
+    thread = threading.Thread(target=lambda: running.run(sockets=[made]), name=name, daemon=True)
+    thread.start()
+    until = time.monotonic() + START_SECONDS
+    while not running.started and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.005)
+    return thread
 
 
 def _renewable(web: Callable[[], Web]) -> ssl.SSLContext | None:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from llmvitals.exporters import guard
-from llmvitals.exporters.listen import bound, shown, unusable
+from llmvitals.exporters.listen import START_SECONDS, bound, shown, unusable
 from llmvitals.exporters.protect import Verifier, credentials
 from llmvitals.exporters.spans.grpc_tls import check_tls, secrets
 from llmvitals.exporters.spans.intake import Intake
 from llmvitals.exporters.spans.messages import CODES, response, trailers
-from llmvitals.exporters.spans.result import Answer, Result
+from llmvitals.exporters.spans.result import STRANGER, Answer, Result
 from llmvitals.exporters.spans.unpack import is_packed
 from llmvitals.exporters.web_config import Web
 
@@ -41,7 +41,6 @@ WAIT_SECONDS = 5.0
 CALLS = 1024
 """Calls under way beyond which more are refused at once."""
 
-START_SECONDS = 5.0
 GRACE_SECONDS = 1.0
 
 OPTIONS: tuple[tuple[str, int], ...] = (
@@ -81,6 +80,8 @@ class GrpcServer:
         self._bind = listen
         self._web = web
         self._verifier = Verifier()
+        # What is a little too large is read, so that its sender can be told so in the protocol's own words.
+        self._most = 2 * intake.config.max_body_bytes
         self._calls = 0
         self._ready = threading.Event()
         self._error: Exception | None = None
@@ -121,9 +122,7 @@ class GrpcServer:
 
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         self._arriving = asyncio.Semaphore(ARRIVING)
-        # What is a little too large is read, so that its sender can be told so in the protocol's own words.
-        limit = 2 * self._intake.config.max_body_bytes
-        server = grpc.aio.server(options=(*OPTIONS, ("grpc.max_receive_message_length", limit)))
+        server = grpc.aio.server(options=(*OPTIONS, ("grpc.max_receive_message_length", self._most)))
         export = grpc.stream_unary_rpc_method_handler(self._export)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
         port = (
@@ -161,7 +160,7 @@ class GrpcServer:
             if self._calls > CALLS:
                 return Answer(Result.BUSY, self._intake.busy())
             if not await self._admitted(context):
-                return Answer(Result.UNAUTHORIZED, "user or password is wrong, or none was sent")
+                return Answer(Result.UNAUTHORIZED, STRANGER)
             return await self._message(messages)
         except asyncio.CancelledError:
             self._intake.count(PROTOCOL, Result.INCOMPLETE, "the sender went away")
@@ -181,10 +180,6 @@ class GrpcServer:
             return Answer(Result.INCOMPLETE, f"no message came, or one of over {self._most} bytes")
         finally:
             self._arriving.release()
-
-    @property
-    def _most(self) -> int:
-        return 2 * self._intake.config.max_body_bytes
 
     async def _admitted(self, context: grpc.aio.ServicerContext) -> bool:
         users = self._web().users

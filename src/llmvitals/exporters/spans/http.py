@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmvitals.exporters.protect import Protect
 from llmvitals.exporters.spans.intake import Hold, Intake
 from llmvitals.exporters.spans.messages import code_of, response, status
-from llmvitals.exporters.spans.result import RETRY_SECONDS, Answer, Result
+from llmvitals.exporters.spans.result import RETRY_SECONDS, STRANGER, Answer, Result
 from llmvitals.exporters.web_config import Web
 
 PROTOCOL = "http"
@@ -134,7 +134,7 @@ class Turned:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 401:
-                self._intake.count(PROTOCOL, Result.UNAUTHORIZED, "user or password is wrong, or none was sent")
+                self._intake.count(PROTOCOL, Result.UNAUTHORIZED, STRANGER)
             await send(message)
 
         await self._app(scope, receive, counted)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Snapshot
 from llmvitals.settings import Target
 from llmvitals.sources.node import Seen
 from llmvitals.sources.place import base_url
 from llmvitals.telemetry.identity.model import Found
+from llmvitals.telemetry.models import models_of
 from llmvitals.telemetry.spans.model import Place
 
 INFO = "llm_target_info"
 _PORTS = {"http": 80, "https": 443}
-_NOT_ITS_PAGE = frozenset({Origin.PROBE, Origin.SPANS})
 _OF_ONE = frozenset({"model", "rank", "version"})
 
 
@@ -37,7 +36,7 @@ def place_of(name: str, target: Target, newest: Snapshot | None, *, gateway: boo
         pod=f"{pod.namespace}/{pod.name}" if pod is not None else target.pod,
         pod_uid=pod.uid if pod is not None else "",
         node=seen.name if found.how else "",
-        models=_models(newest),
+        models=models_of(newest) if newest is not None else (),
         labels=labels,
     )
 
@@ -45,10 +44,3 @@ def place_of(name: str, target: Target, newest: Snapshot | None, *, gateway: boo
 def _labels(newest: Snapshot | None) -> Mapping[str, str]:
     info = next((key for key in newest.samples if key.name == INFO), None) if newest is not None else None
     return {name: value for name, value in info.labels if name not in _OF_ONE} if info is not None else {}
-
-
-def _models(newest: Snapshot | None) -> tuple[str, ...]:
-    samples = newest.samples if newest is not None else ()
-    # a histogram's model is on its count too, and buckets are most of a page
-    named = (key for key in samples if not key.name.endswith("_bucket") and origin_of(key.name) not in _NOT_ITS_PAGE)
-    return tuple(sorted({key.label("model") for key in named} - {""}))

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +18,7 @@ import uvicorn
 from prometheus_client.core import Metric
 
 from llmvitals.exporters import guard
-from llmvitals.exporters.listen import DRAIN_SECONDS, bound, server, shown
+from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.spans import http
 from llmvitals.exporters.spans.families import families
@@ -30,7 +29,6 @@ from llmvitals.settings import Settings
 from llmvitals.telemetry.spans.ledger import Ledger
 from llmvitals.telemetry.spans.model import Batch, Place, Request, Sent, Shown
 
-START_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
 
 
@@ -53,7 +51,7 @@ class SenderProtocol(guard.GuardedProtocol):
         super().__init__(*args, **named)
         self._refused = refused
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the server's own
         """Count the connections."""
         super().connection_made(transport)
         if len(self.connections) > guard.CONNECTIONS:
@@ -78,12 +76,8 @@ class HttpServer:
         self._socket = made = bound(self._listen, key="spans.http", example="127.0.0.1:4318")
         self.address = shown(made.getsockname())
         protocol = partial(SenderProtocol, refused=self._refused)
-        self._server = running = server(http.app(self._intake, self._web), self._web, http=protocol, connections=None)
-        self._thread = threading.Thread(target=lambda: running.run(sockets=[made]), name="spans-http", daemon=True)
-        self._thread.start()
-        until = time.monotonic() + START_SECONDS
-        while not running.started and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
+        self._server = server(http.app(self._intake, self._web), self._web, http=protocol, connections=None)
+        self._thread = in_a_thread(self._server, made, name="spans-http")
 
     def stop(self) -> None:
         """Finish what is under way, for a moment, and end. May be called twice."""
@@ -140,7 +134,6 @@ class Receiver:
         before, after = self._config, settings.spans
         if (before.http, before.grpc) != (after.http, after.grpc):
             log("reload-keeps-address", level=logging.WARNING, spans_http=before.http, spans_grpc=before.grpc)
-
         self._ledger = Ledger(settings, previous=self._ledger)
         self.intake.reload(after, self._ledger)
 

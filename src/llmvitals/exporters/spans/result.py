@@ -13,6 +13,10 @@ RETRY_SECONDS = 1
 10 s as a rule; what fills the room is worked off in about as long at 8,000 spans per second, so most of it has gone by then."""
 
 
+STRANGER = "user or password is wrong, or none was sent"
+"""What is said of a sender that the web configuration does not admit."""
+
+
 class Result(StrEnum):
     """What became of an export; the value is the label ``result``."""
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from llmvitals.errors import SettingsError
 from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import page_url
+from llmvitals.telemetry.models import models_of
 from llmvitals.telemetry.probe.ask import Asked, ask
 from llmvitals.telemetry.probe.dialects import CHAT, DIALECTS, Dialect
 from llmvitals.telemetry.probe.tally import Tally
@@ -37,7 +38,6 @@ KEPT = 64
 
 _GRACE_SECONDS = 1.0
 _NO_MODEL, _NO_HEADERS = "no-model", "no-headers"
-_NOT_ITS_PAGE = ("llm_probe_", "llm_span_", "llm_slo_")  # what others tell, by names that it may not call its models
 _PATHS = tuple({adapter.path for adapter in ADAPTERS})
 
 
@@ -119,7 +119,7 @@ class Prober:
         now = self._clock()
         if now < self._due or self._attempt is not None:
             return
-        models = sorted({s.label("model") for s in newest.samples if not s.name.startswith(_NOT_ITS_PAGE)} - {""})
+        models = models_of(newest)
         told = (s.label("engine") for s in newest.samples if s.name == "llm_target_info")
         kind = next(told, self._kind if self._model else "")
         if not kind and not self._model:
