@@ -155,6 +155,47 @@ def test_size_is_held_on_the_wire_and_unpacked(body: bytes, headers: tuple[str, 
     assert page.error == "the page is larger than 1 MiB"
 
 
+@contextmanager
+def keeping(*, served: int) -> Iterator[tuple[str, list[int]]]:
+    """A server that answers so many requests of a connection and closes at the next; the list has the requests of each."""
+    asked: list[int] = []
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                asked.append(0)
+                with connection:
+                    while connection.recv(65_536):
+                        asked[-1] += 1
+                        if asked[-1] > served:
+                            break
+                        connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/metrics", asked
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def test_a_kept_connection_that_the_server_gives_up_costs_no_page() -> None:
+    with keeping(served=1) as (place, asked):
+        fetcher = Fetcher()
+        pages = [fetcher.fetch(place, timeout_s=5) for _ in range(2)]
+    assert [page.body for page in pages] == [BODY, BODY]
+    assert asked == [2, 1]
+
+
+def test_a_new_connection_that_is_closed_is_not_asked_again() -> None:
+    with keeping(served=0) as (place, asked):
+        page = Fetcher().fetch(place, timeout_s=5)
+    assert "closed the connection" in page.error
+    assert asked == [1]
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_what_giant_labels_swell_comes_with_its_long_lines_cut(pack: type) -> None:
     giant = b'vllm:model_config_info{hf_config="' + b"x" * 3_000_000 + b'"} 1\n'

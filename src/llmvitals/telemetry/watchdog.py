@@ -19,12 +19,15 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 
 class Watchdog:
-    """Shuts down the socket in use once the deadline is over. ``fired``: it had to."""
+    """Shuts down the socket in use once the deadline is over. ``fired``: it had to. ``fresh``: the call has connected anew,
+    so what it uses is not a connection that was kept from an earlier call.
+    """
 
     def __init__(self) -> None:
         self.connection: HTTPConnection | None = None
         self.connected: socket.socket | None = None
         self.fired = False
+        self.fresh = False
 
     def fire(self) -> None:
         """End whatever the connection waits for."""
@@ -47,7 +50,7 @@ class _Watched(HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        _watch(self)
+        _watch(self, fresh=True)
 
     def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         _watch(self)
@@ -59,17 +62,18 @@ class _WatchedTls(HTTPSConnection):
 
     def connect(self) -> None:
         super().connect()
-        _watch(self)
+        _watch(self, fresh=True)
 
     def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         _watch(self)
         super().request(*args, **kwargs)
 
 
-def _watch(connection: HTTPConnection) -> None:
+def _watch(connection: HTTPConnection, *, fresh: bool = False) -> None:
     watchdog = _RUNNING.get()
     if watchdog is not None:
         watchdog.connection, watchdog.connected = connection, connection.sock
+        watchdog.fresh = watchdog.fresh or fresh
 
 
 class _Pool(HTTPConnectionPool):

@@ -85,7 +85,7 @@ class Fetcher:
         dog: Watchdog | None = None
         try:
             with watchdog(timeout_s) as dog:
-                status, body = self._follow(page_url(url), headers or {}, began + timeout_s)
+                status, body = self._follow(page_url(url), headers or {}, began + timeout_s, dog)
         except _ForeignRedirect as redirect:
             status, error = redirect.status, f"redirects to another host ({redirect.host}), which is not followed"
         except (urllib3.exceptions.HTTPError, _TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
@@ -101,11 +101,11 @@ class Fetcher:
         mib = self._limits.max_page_bytes / (1024 * 1024)
         return text.format(timeout=timeout_s, mib=mib, error=str(cause).split("\n", 1)[0][:120])
 
-    def _follow(self, url: str, headers: Mapping[str, str], deadline: float) -> tuple[int, bytes]:
+    def _follow(self, url: str, headers: Mapping[str, str], deadline: float, dog: Watchdog) -> tuple[int, bytes]:
         """Follow redirects on the same host, a few at most."""
         host = urlsplit(url).hostname
         for _ in range(_HOPS):
-            response = self._open(url, headers, deadline)
+            response = self._ask(url, headers, deadline, dog)
             try:
                 location = response.headers.get("location", "")
                 if response.status not in _REDIRECTS or not location:
@@ -121,6 +121,17 @@ class Fetcher:
             netloc = f"{kept}@{there.netloc}" if kept and "@" not in there.netloc else there.netloc
             url = urlunsplit((there.scheme, netloc, there.path, there.query, ""))
         raise ValueError(f"it redirects more than {_HOPS} times")
+
+    def _ask(self, url: str, headers: Mapping[str, str], deadline: float, dog: Watchdog) -> urllib3.BaseHTTPResponse:
+        """The head of the answer. A server gives a connection up that was idle for long enough (uvicorn, and so vLLM, after 5 s,
+        the interval of a cycle), it may be as the next request is on its way: that one is sent again, on a new connection.
+        """
+        while True:
+            try:
+                return self._open(url, headers, deadline)
+            except urllib3.exceptions.ProtocolError:  # takes the connection out of those that are kept
+                if dog.fresh or dog.fired:
+                    raise
 
     def _open(self, url: str, headers: Mapping[str, str], deadline: float) -> urllib3.BaseHTTPResponse:
         left = deadline - time.monotonic()
