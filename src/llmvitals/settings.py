@@ -208,9 +208,7 @@ class Spans(Struct, frozen=True):
     route: tuple[str, ...] = ("llm.route", "http.route")
     join_seconds: Seconds = 10.0  # an engine's span waits so long for that of its caller
     max_body_bytes: AtLeast1 = 4 * 1024 * 1024  # of one export, unpacked; OTLP senders cut at 4 MiB
-    max_pending_bytes: AtLeast1 = (
-        32 * 1024 * 1024
-    )  # taken in and not worked through; beyond it senders are told to wait
+    max_pending_bytes: AtLeast1 = 32 * 1024 * 1024  # not worked through yet; beyond it senders are told to wait
     max_open: AtLeast1 = 20_000  # spans that wait for their caller's
 
 

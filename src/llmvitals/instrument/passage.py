@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 
 from opentelemetry import context as otel
 from starlette.types import Message, Receive, Scope, Send
 
 from llmvitals.instrument import body, stream
 from llmvitals.instrument.call import Call, enter, leave, now
-from llmvitals.instrument.counts import CLIENT_LEFT
+from llmvitals.instrument.counts import CLIENT_LEFT, SERVER_ERROR
 from llmvitals.instrument.kit import Gateway
 from llmvitals.instrument.refusals import Expired, Refused
 from llmvitals.instrument.sessions import Hash
@@ -138,10 +137,10 @@ class Passage:
         if call.left:
             call.status = CLIENT_LEFT
         elif not self.started:
-            call.status, call.cut = HTTPStatus.INTERNAL_SERVER_ERROR, ""
+            call.status, call.cut = SERVER_ERROR, ""
         elif not self._complete:
             call.cut = call.cut or ("timeout" if self._timed_out else "upstream")
         ended = now()
         self.kit.calls.ended(call, ended - call.arrived)
-        failed = str(int(call.status or 0)) if (call.status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
+        failed = str(int(call.status)) if call.status is not None and call.status >= SERVER_ERROR else ""
         self.kit.spans.end(call, ended, self._error or call.cut or failed)

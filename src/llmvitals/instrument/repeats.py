@@ -24,9 +24,8 @@ Cells = tuple[int, int, int, int]
 _cells = Struct("<4I").unpack
 
 _DIGITS = b"0123456789"
-_UUID = re.compile(
-    rb"-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-"
-)  # what is between its first and last group: quick to find
+# what is between its first and last group: quick to find
+_UUID = re.compile(rb"-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-")
 _BEFORE_AT, _AFTER_AT = re.compile(rb"[\w.+-]{1,64}\Z"), re.compile(rb"[\w.-]{1,255}")
 
 

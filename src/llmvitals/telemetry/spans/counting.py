@@ -37,6 +37,8 @@ MOST_ACCOUNTS = 1024
 DUPLICATE = "duplicate"  # it was here before: its sender had no answer in time and sent it again
 NO_TARGET = "no-target"  # nothing told whose it is
 
+_ORDER = tuple(By)  # strongest first
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -270,6 +272,3 @@ class Counting:
             senders=Counter(one.by.value for one in self._senders.values()),
             unplaced=Counter(one.why for one in self._senders.values() if one.why),
         )
-
-
-_ORDER = tuple(By)

@@ -15,7 +15,7 @@ _STATUSES = {429: Ended.REFUSED, 503: Ended.REFUSED, 499: Ended.LEFT}
 
 _HUNDREDS = {4: Ended.CLIENT_ERROR, 5: Ended.ERROR}
 
-_ERRORS: dict[str, Ended] = {
+_ERRORS: Mapping[str, Ended] = {
     # a caller that went away: llmvitals' own kit, Starlette, asyncio, Go, .NET, gRPC
     "client_disconnected": Ended.LEFT,
     "client_disconnect": Ended.LEFT,
@@ -38,7 +38,7 @@ _ERRORS: dict[str, Ended] = {
 }
 """By the last part of ``error.type``, in lower case; every other one is an error."""
 
-_FINISHES: dict[str, Ended] = {
+_FINISHES: Mapping[str, Ended] = {
     # SGLang (managers/schedule_batch.py, FINISH_ABORT) aborts for callers that left and, seldom, for its own refusals
     "abort": Ended.LEFT,
     "cancelled": Ended.LEFT,  # TensorRT-LLM (llmapi/llm.py, executor's FinishReason)

@@ -46,6 +46,7 @@ Resource = Mapping[str, str]
 Test = Callable[[Resource, str, Place], bool]
 
 _PIDS = ("vllm.process_id", "process.pid")
+_LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 _UID, _NAMESPACE, _POD, _HOST = "k8s.pod.uid", "k8s.namespace.name", "k8s.pod.name", "host.name"
 
 
@@ -137,6 +138,3 @@ def _loopback(host: str) -> bool:
         return ipaddress.ip_address(plain).is_loopback
     except ValueError:
         return plain in _LOOPBACK_NAMES
-
-
-_LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-REFUSALS: dict[str, str] = {
+REFUSALS: Mapping[str, str] = {
     "ids": "without a trace id of 16 bytes or a span id of 8, or with a parent's id of another length",
     "clock": "began before 2020 or after 2099, or lasted for more than a week",
     "order": "ended before it began",
