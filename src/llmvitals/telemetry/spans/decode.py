@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llmvitals.errors import MissingExtraError, SpansError, install
 from llmvitals.settings import Spans
 from llmvitals.telemetry.spans import attributes, sound
+from llmvitals.telemetry.spans.density import is_dense
 from llmvitals.telemetry.spans.dialects import DIALECTS, Dialect
 from llmvitals.telemetry.spans.ending import ended
 from llmvitals.telemetry.spans.model import Batch, Ended, Request, Sent
@@ -46,6 +47,10 @@ def decode(body: bytes, config: Spans) -> Batch:
     Raises :class:`SpansError` where the bytes are none, :class:`MissingExtraError` where OTLP's messages are not installed.
     """
     messages, malformed = _messages()
+    if is_dense(body):
+        raise SpansError(
+            "more spans than so many bytes can tell of", place=f"body of {len(body)} bytes", remedy=_REMEDY
+        )
     try:
         export = messages.FromString(body)
     except (malformed, ValueError, RecursionError):  # its message may quote the body
