@@ -531,6 +531,7 @@ CHECKS: tuple[Check, ...] = (
             _signal("fair_tokens_per_minute"),
         ),
         cites=("tenant_share_ratio", "tenant_excess"),
+        tells=("tenant_share_ratio",),
         when=(
             (*NOISY, Limit("others_queue_harm_p", "<", "thresholds.harm_p")),
             (*NOISY, Limit("users_harm_p", "<", "thresholds.harm_p")),
