@@ -168,6 +168,26 @@ def test_coverage_is_spans_over_finished_requests(told, covered, standing):
     assert ("97 of 100" in found.note) == (told == 97)
 
 
+@pytest.mark.parametrize(
+    ("kept", "least", "most", "standing"), [(1.0, 0.98, 1.0, Standing.EXACT), (0.6, 0.55, 0.75, Standing.ESTIMATE)]
+)
+def test_spans_that_come_an_export_later_are_not_missing(kept, least, most, standing):
+    """The load doubles within the window, and what ended in one interval is told in the next: the sums of the window differ."""
+    rates = [20.0] * 6 + [40.0] * 6
+
+    def each(server: Server, spans: Traces, i: int) -> None:
+        server.serve(rates[i - 1])
+        if i > 1:
+            spans.tell(kept * rates[i - 2])
+            spans.set("llm_span_last_end_seconds", server.t, vantage="engine")
+
+    window = traced(each, pages=len(rates))
+    finished, told = sum(rates), kept * sum(rates[:-1])
+    assert told / finished < 0.95  # what a sum over the window would call a loss
+    assert least <= value(window, "span_coverage_ratio") <= most
+    assert read(window, "slo_goodput_ratio").standing is standing
+
+
 def test_requests_given_up_have_no_span_and_are_not_waited_for():
     def each(server: Server, spans: Traces, i: int) -> None:
         if i == 1:

@@ -30,6 +30,7 @@ from llmvitals.signals.algebra import (
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived import (
     alive,
+    coverage,
     gateway,
     gpu,
     gpu_links,
@@ -565,7 +566,7 @@ SIGNALS: tuple[Signal, ...] = (
     _d("others_refused_ratio", "Other tenants' calls that were refused", "ratio", Q, tenants.others_refused_ratio),
     _d("upstreams_down", "Upstreams that the gateway holds unfit", "", Q, gateway.upstreams_down),
     # -- the target itself ----------------------------------------------------------------------------------------
-    _d("span_coverage_ratio", "Requests that traces told of", "ratio", M, requests.span_coverage_ratio),
+    _d("span_coverage_ratio", "Requests that traces told of", "ratio", M, coverage.span_coverage_ratio),
     _d("pages", "Readable pages in the window", "", M, alive.pages),
     _d("window_seconds", "Time covered by readable pages", "seconds", M, alive.window_seconds),
     _d("activity", "Tokens and requests seen", "", M, alive.activity),

@@ -13,152 +13,26 @@ from dataclasses import dataclass
 from llmvitals.gaps import GapKind
 from llmvitals.settings import UNKNOWN_CLASS
 from llmvitals.signals.context import Context
-from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
-from llmvitals.signals.measure import Hist, binomial_tail, growth_by, hist, line
+from llmvitals.signals.derived.common import absent, missing, no_traffic, number
+from llmvitals.signals.derived.coverage import COVERED, Trust, classes, coverage, nobody, trust, whole
+from llmvitals.signals.measure import Hist, binomial_tail, hist
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.told import (
     ENDED,
     ENGINE,
-    GATEWAY,
     MISSED,
     OBJECTIVES,
     REQUESTS,
     TTFT,
     VANTAGES,
     Told,
-    told,
 )
-
-FINISHED = "llm_requests_finished_total"
-CALLS = "llm_gateway_requests_total"
-LAST_END = "llm_span_last_end_seconds"
-
-COVERED = 0.98
-"""Share of the requests from which on traces are taken for all of them: senders hold theirs for some seconds."""
-
-MORE = 1.1
-"""A gateway's calls over one engine's requests from which on other engines must stand behind it, too."""
-
-STOPPED_SECONDS, STOPPED_REQUESTS = 30.0, 10.0
-"""Traces have stopped when so many requests finished later than so long after the newest that was told: OpenTelemetry's batches
-leave after 5 s (OTEL_BSP_SCHEDULE_DELAY), and a span waits 10 s for its caller's.
-"""
 
 LEAST_JUDGED = 10.0
 """Requests of a class from which on its share says something of the class."""
 
 SIZES = ("small", "large")
 """Sizes of prompts as traces tell them; of others nobody counted the tokens."""
-
-SEEN = {ENGINE: "as the engine saw them", GATEWAY: "as callers saw them"}
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """How far counts of one vantage may be trusted, and why no further."""
-
-    standing: Standing
-    note: str
-
-
-# -- who told, and whether all were told ------------------------------------------------------------------------------
-def classes(c: Context, vantage: str = "") -> tuple[str, tuple[Told, ...]]:
-    """The vantage whose counts hold: a gateway's where it judged anybody, as users see what it sees, else the engine's."""
-    for seen in (vantage,) if vantage else VANTAGES:
-        found = told(c.good, c.settings.slo, seen)
-        if any(one.judged > 0 for one in found):
-            return seen, found
-    return "", ()
-
-
-def _nobody(c: Context) -> Reading:
-    """Why no class has a count: nobody asked, or no traces come."""
-    if not c.good.tracks(REQUESTS):
-        return missing(c, REQUESTS)
-    finished = _finished(c) or 0.0
-    if finished < STOPPED_REQUESTS:
-        return no_traffic("requests that traces told of")
-    return absent(GapKind.STALE, f"{finished:.0f} requests finished, and no trace of one came", ENDED)
-
-
-def _told_of(c: Context, vantage: str) -> float | None:
-    """Requests that spans told of in the window and that the page counts too: refused ones and those whose callers left are
-    not among an engine's finished ones.
-    """
-    by = growth_by(c.good, ENDED, "ended", {"vantage": vantage})
-    return None if by is None else sum(n for ended, n in by.items() if vantage == GATEWAY or ended in {"ok", "error"})
-
-
-def _finished(c: Context) -> float | None:
-    """Requests that the engine finished by its own page, those given up left out: they have no span."""
-    by = growth_by(c.good, FINISHED, "reason")
-    return None if by is None else sum(n for reason, n in by.items() if not reason.startswith("abort"))
-
-
-def coverage(c: Context, vantage: str) -> Reading:
-    """Requests that spans of one vantage told of over those that its page counts; a gap where they stopped coming."""
-    stopped = _stopped(c, vantage)
-    if stopped is not None:
-        return stopped
-    spans, calls = _told_of(c, vantage), c.growth(CALLS) if vantage == GATEWAY else None
-    if spans is None:
-        return absent(GapKind.MISSING, "traces tell of requests, and not how many they are", ENDED)
-    if calls:
-        return number(min(1.0, spans / calls), note=f"{spans:.0f} of {calls:.0f} calls at the gateway")
-    finished = _finished(c)
-    if finished is None and c.lost(FINISHED):
-        return missing(c, FINISHED)
-    if finished is None:
-        return absent(GapKind.UNSUPPORTED, "no page counts the requests that traces are to tell of", ENDED)
-    if finished <= 0:
-        return no_traffic("finished requests")
-    if vantage == GATEWAY and spans > MORE * finished:
-        return absent(GapKind.UNSUPPORTED, "the gateway has no page, and calls other engines as well", ENDED)
-    return number(min(1.0, spans / finished), note=f"{spans:.0f} of {finished:.0f} finished requests")
-
-
-def _stopped(c: Context, vantage: str) -> Reading | None:
-    ends = [t.values[-1] for t in c.good.tracks(LAST_END, {"vantage": vantage})]
-    counted = line(c.good, CALLS) if vantage == GATEWAY and c.good.tracks(CALLS) else line(c.good, FINISHED)
-    if not ends or counted is None:
-        return None
-    late = counted.after(max(ends) + STOPPED_SECONDS)
-    since = late.last - late.values[0] if late.values else 0.0
-    if since < STOPPED_REQUESTS:
-        return None
-    ago = c.good.end - max(ends)
-    return absent(GapKind.STALE, f"the newest trace is {ago:.0f} s old, and {since:.0f} requests ended since", ENDED)
-
-
-def span_coverage_ratio(c: Context) -> Reading:
-    """Share of the requests that traces told of: spans over finished requests (of a gateway, over its calls). Less than all
-    means sampling, or losses on the way.
-    """
-    vantage, found = classes(c)
-    return coverage(c, vantage) if found else _nobody(c)
-
-
-def trust(c: Context, vantage: str) -> Trust | Reading:
-    """How far the counts of a vantage hold; a gap where traces have stopped."""
-    covered = coverage(c, vantage)
-    if covered.gap is not None and covered.gap.kind is GapKind.STALE:
-        return covered
-    if covered.value is None:
-        return Trust(Standing.ESTIMATE, "how many requests were not told is not known")
-    if covered.value < COVERED:
-        return Trust(Standing.ESTIMATE, f"traces told of {covered.note}")
-    stall = longest_answer(c)
-    if vantage == ENGINE and stall >= STALL_SHARE * c.settings.slo.ttft_seconds:
-        return Trust(
-            Standing.UPPER, f"the API process stalled for {stall:.1f} s: callers waited longer than it measured"
-        )
-    return Trust(Standing.EXACT, SEEN[vantage])
-
-
-def whole(c: Context, vantage: str) -> bool:
-    """Whether every request was told, so that a test on them is one on all."""
-    found = coverage(c, vantage)
-    return found.value is not None and found.value >= COVERED
 
 
 # -- goodput, attainment, burn ----------------------------------------------------------------------------------------
@@ -193,7 +67,7 @@ def slo_goodput_ratio(c: Context) -> Reading:
     """
     vantage, found = classes(c)
     if not found:
-        return _nobody(c)
+        return nobody(c)
     held = _held(c, vantage, found, apart=False)
     if isinstance(held, Reading):
         return held
@@ -217,7 +91,7 @@ def by_class(c: Context) -> tuple[str, tuple[ClassSeen, ...], Trust] | Reading:
     """The classes that had requests in the window, who timed them, and how far that holds."""
     vantage, found = classes(c)
     if not found:
-        return _nobody(c)
+        return nobody(c)
     held = _held(c, vantage, found, apart=True)
     if isinstance(held, Reading):
         return held
@@ -265,7 +139,7 @@ def slo_burn_peak(c: Context) -> Reading:
 def _attained(c: Context, objective: str) -> Reading:
     vantage, found = classes(c)
     if not found:
-        return _nobody(c)
+        return nobody(c)
     held = trust(c, vantage)
     if isinstance(held, Reading):
         return held
@@ -332,7 +206,7 @@ def slo_harm_p(c: Context) -> Reading:
     """
     vantage, found = classes(c)
     if not found:
-        return _nobody(c)
+        return nobody(c)
     chance = harm(c, vantage, OBJECTIVES)
     if chance is not None:
         return chance
