@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 from opentelemetry import trace
@@ -18,9 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from llmvitals.instrument.call import Call, now
 from llmvitals.instrument.refusals import Left
-
-if TYPE_CHECKING:
-    from llmvitals.instrument.kit import Gateway
+from llmvitals.instrument.upstream import Upstream
 
 T = TypeVar("T")
 
@@ -30,16 +28,19 @@ _NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Requests to one upstream, sent by ``inner``. Attempts that ``inner`` repeats by itself are not seen: have it repeat none."""
+    """Requests to one upstream, sent by ``inner``. Attempts that ``inner`` repeats by itself are not seen: have it repeat none.
 
-    def __init__(self, kit: Gateway, upstream: str, inner: httpx.AsyncBaseTransport) -> None:
-        self._kit = kit
-        self._upstream = kit.upstream(upstream)
+    ``current``: the call that a task serves.
+    """
+
+    def __init__(self, current: Callable[[], Call | None], upstream: Upstream, inner: httpx.AsyncBaseTransport) -> None:
+        self._current = current
+        self._upstream = upstream
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send it. Raises what ``inner`` raises, and :class:`Left` when the call's client went away meanwhile."""
-        call, began = self._kit.current(), now()
+        call, began = self._current(), now()
         wanted = _Wanted(call)
         self._upstream.sending()
         if call is not None:

@@ -131,7 +131,7 @@ class Gateway:
         """An httpx transport that counts for ``upstream`` what passes through ``inner``."""
         with _extra("a transport"):
             from llmvitals.instrument.client import Transport  # noqa: PLC0415 - httpx is needed by this alone
-        return Transport(self, upstream, inner)
+        return Transport(self.current, self.upstream(upstream), inner)
 
     def sent(self) -> None:
         """The current call is sent on now; its tokens are set aside if that was not asked for before."""
