@@ -335,6 +335,17 @@ def test_models_of_a_gateway_are_bounded():
     assert sum(models.values()) == over
 
 
+def test_names_that_callers_make_up_leave_room_for_models_that_are_served():
+    mistaken = [gateway(model=f"typo-{n}", ended=Ended.CLIENT_ERROR) for n in range(account.MOST_MODELS + 5)]
+    served = [gateway(model=f"m{n}") for n in range(account.MOST_MODELS - account.MOST_MISTAKEN)]
+    again = gateway(model="m0", ended=Ended.CLIENT_ERROR)
+    shown = page(None, *mistaken, *served, again, place=replace(GATEWAY, models=()))
+    models = values(shown, ENDED[0], "model")
+    assert {f"m{n}" for n in range(len(served))} < {model for (model,) in models}
+    assert models[("m0",)] == 2.0
+    assert models[(account.OTHER_MODELS,)] == len(mistaken) - (account.MOST_MISTAKEN - 1)  # one is that of its page
+
+
 @pytest.mark.parametrize("name", ["default", "unknown", "probe", ""])
 def test_no_class_of_the_settings_has_a_name_that_means_something_else_here(name):
     with pytest.raises(ValueError, match="a class needs a name"):

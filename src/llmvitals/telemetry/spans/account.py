@@ -10,13 +10,16 @@ from llmvitals.series import Exemplar, Series, series
 from llmvitals.settings import PROBE_CLASS, UNKNOWN_CLASS, Slo
 from llmvitals.slo import Promise, matches, promises
 from llmvitals.telemetry.histogram import Histogram
-from llmvitals.telemetry.spans.model import Place, Request, Shown, Vantage
+from llmvitals.telemetry.spans.model import Ended, Place, Request, Shown, Vantage
 from llmvitals.telemetry.spans.senders import By, Resource
 from llmvitals.telemetry.spans.tally import FRONTEND, Tally, edges_of
 from llmvitals.telemetry.spans.verdict import Classes
 
 MOST_MODELS = 32
 """Models of one target that are told apart; requests of others count as :data:`OTHER_MODELS`."""
+
+MOST_MISTAKEN = 16
+"""Beyond so many none is taken from a call that was its caller's own mistake: who makes names up leaves room for what is served."""
 
 OTHER_MODELS = "other"
 
@@ -92,7 +95,8 @@ class Account:
         if len(models) == 1 and (not request.model or not self.place.gateway):
             return models[0]
         model = request.model
-        return model if not model or model in self._models or len(self._models) < MOST_MODELS else OTHER_MODELS
+        most = MOST_MISTAKEN if request.ended is Ended.CLIENT_ERROR else MOST_MODELS
+        return model if not model or model in self._models or len(self._models) < most else OTHER_MODELS
 
     def keep(self, book: Book) -> None:
         """Go on under other settings: what was counted by a promise or by edges that are others now begins anew."""
