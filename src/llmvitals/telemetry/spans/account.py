@@ -23,6 +23,8 @@ MOST_MISTAKEN = 16
 
 OTHER_MODELS = "other"
 
+_NAMELESS = frozenset({"", OTHER_MODELS})
+
 _NO_MODEL = "its spans do not name their model, and its page names several"
 _HIDDEN = ("llm_slo_*", "llm_span_*")
 
@@ -95,8 +97,10 @@ class Account:
         if len(models) == 1 and (not request.model or not self.place.gateway):
             return models[0]
         model = request.model
+        if not model or model in self._models:
+            return model
         most = MOST_MISTAKEN if request.ended is Ended.CLIENT_ERROR else MOST_MODELS
-        return model if not model or model in self._models or len(self._models) < most else OTHER_MODELS
+        return model if len(self._models - _NAMELESS) < most else OTHER_MODELS
 
     def keep(self, book: Book) -> None:
         """Go on under other settings: what was counted by a promise or by edges that are others now begins anew."""
