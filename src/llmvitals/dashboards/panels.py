@@ -17,10 +17,10 @@ try:
     from grafanalib import core
     from grafanalib._gen import DashboardEncoder
 except ImportError as missing:
-    from llmvitals.errors import MissingExtraError
+    from llmvitals.errors import MissingExtraError, install
 
     raise MissingExtraError(
-        "grafanalib is not installed", place="dashboards", remedy="Run: pip install 'llmvitals[dashboards]'."
+        "grafanalib is not installed", place="dashboards", remedy=install("dashboards")
     ) from missing
 
 __all__ = ("LINES", "STATES", "TILES", "Points", "Threshold", "Traced", "Variable", "XYChart", "core", "today")

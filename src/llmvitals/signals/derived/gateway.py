@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection
 
 from llmvitals.gaps import GapKind
+from llmvitals.schema import LARGE_PROMPT_TOKENS
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived import requests
 from llmvitals.signals.derived.common import absent, missing, no_traffic, number
@@ -62,9 +63,6 @@ SERVED = ("ok", "answered")
 
 CLIENT_LEFT = "left"
 """The reason under which a gateway counts queued calls whose client went away: they never reached the engine."""
-
-LARGE_TOKENS = 1024.0
-"""Prompts from here on are large (the split of a gateway's sizes); the nearest edge of an engine's histogram below counts."""
 
 AGENT_CALLS = 15.0
 """Calls that an agent makes for one request at most, as a rule (5 to 15): what stands in where no plan is given."""
@@ -313,7 +311,7 @@ def large_token_ratio(c: Context) -> Reading:
         return missing(c, PROMPT)
     if h.sum <= 0:
         return no_traffic("finished requests")
-    edges = [edge for edge in h.edges if edge <= LARGE_TOKENS]
+    edges = [edge for edge in h.edges if edge <= LARGE_PROMPT_TOKENS]
     rows = zip((0.0, *edges), edges, (0.0, *h.counts), h.counts, strict=False)
     small = sum((count - below) * (low + high) / 2 for low, high, below, count in rows)
     return number(max(0.0, 1.0 - small / h.sum), Standing.ESTIMATE)
