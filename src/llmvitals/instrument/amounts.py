@@ -9,11 +9,9 @@ from llmvitals.instrument.breaker import Breaker
 from llmvitals.instrument.call import Call, State
 from llmvitals.instrument.calls import Calls
 from llmvitals.instrument.queue import Queue
-from llmvitals.instrument.store import NONE, Labels
+from llmvitals.instrument.store import NONE, Labels, Point
 from llmvitals.instrument.tenants import TopTenants
 from llmvitals.instrument.upstream import Upstream
-
-Point = tuple[Labels, float]
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import msgspec
 
@@ -77,7 +77,7 @@ def read(body: bytes) -> Asked | None:
     return Asked(found.model, bool(found.stream), n, sequences, limit, texts, tuple(_last_calls(found.messages)))
 
 
-def _many(prompt: object) -> bool:
+def _many(prompt: object) -> TypeGuard[list[object]]:
     """Whether a completion's prompt is a list of prompts, and not one of token ids."""
     return isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
 
@@ -92,7 +92,7 @@ def _of_messages(messages: list[_Message]) -> Iterator[str]:
 def _of_prompt(prompt: object) -> Iterator[str]:
     if prompt is None:
         return
-    if _many(prompt) and isinstance(prompt, list):
+    if _many(prompt):
         yield from (_text(each) for each in prompt)
     else:
         yield _text(prompt)

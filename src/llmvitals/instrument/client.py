@@ -14,15 +14,13 @@ from typing import Self, TypeVar
 
 import httpx
 from opentelemetry import trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from llmvitals.instrument.call import Call, now
 from llmvitals.instrument.refusals import Left
+from llmvitals.instrument.spans import W3C
 from llmvitals.instrument.upstream import Upstream
 
 T = TypeVar("T")
-
-_TRACE = TraceContextTextMapPropagator()
 
 _NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
 
@@ -129,7 +127,7 @@ def _traced(headers: httpx.Headers, call: Call) -> None:
     """The call's span becomes the parent of what the engine tells; a ``traceparent`` of the client is replaced by it."""
     if call.span is not None and call.span.get_span_context().is_valid:
         told: dict[str, str] = {}
-        _TRACE.inject(told, trace.set_span_in_context(call.span))
+        W3C.inject(told, trace.set_span_in_context(call.span))
         headers.pop("tracestate", None)
         headers.update(told)
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from llmvitals.gaps import GapKind
 from llmvitals.instrument.call import Call
 from llmvitals.instrument.refusals import Left
-from llmvitals.instrument.store import NONE, Labels, Store
+from llmvitals.instrument.store import NONE, Labels, Point, Store
 from llmvitals.instrument.tenants import OTHER, TopTenants
 from llmvitals.schema import LARGE_PROMPT_TOKENS
 
@@ -90,7 +90,7 @@ class Counts:
         """Whether the engine tells what its answers took, of nearly all of the latest ones."""
         return self._untold <= _UNTOLD_AT_MOST * (self._told + self._untold)
 
-    def gaps(self) -> Iterator[tuple[Labels, float]]:
+    def gaps(self) -> Iterator[Point]:
         """Families that are withheld now, and why."""
         if not self.usage_is_told:
             for family in _FROM_USAGE:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.metrics import Histogram as Instrument
 
-from llmvitals.instrument.store import Labels, Store
+from llmvitals.instrument.store import Labels, Point, Store
 from llmvitals.schema import BY_NAME, FAMILIES, Family, Kind, Origin, origin_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,12 @@ def views(bounds: Mapping[str, tuple[float, ...]]) -> tuple[View, ...]:
     )
 
 
-def points(store: Store, family: Family) -> list[tuple[Labels, float]]:
+def attributes(gateway: str, labels: Labels) -> dict[str, str]:
+    """Labels of a point as attributes, the gateway's name among them."""
+    return {"gateway": gateway, **dict(labels)}
+
+
+def points(store: Store, family: Family) -> list[Point]:
     """What a counter or gauge shows now."""
     with store.lock:
         if not store.shown(family.name):
@@ -89,7 +94,7 @@ def observe(store: Store, meter: Meter, gateway: str, families: Iterable[Family]
 
 def _asked(store: Store, family: Family, gateway: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def callback(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(value, {"gateway": gateway, **dict(labels)}) for labels, value in points(store, family)]
+        return [Observation(value, attributes(gateway, labels)) for labels, value in points(store, family)]
 
     return callback
 
@@ -102,6 +107,6 @@ def record(store: Store, meter: Meter, gateway: str) -> None:
         made[family.name] = meter.create_histogram(name, unit, family.help)
 
     def seen(family: str, labels: Labels, value: float) -> None:
-        made[family].record(value, {"gateway": gateway, **dict(labels)})
+        made[family].record(value, attributes(gateway, labels))
 
     store.watchers.append(seen)

@@ -32,7 +32,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.types import Receive, Scope, Send
 
 from llmvitals.instrument import metrics
-from llmvitals.instrument.store import Labels, Store
+from llmvitals.instrument.store import Store
 from llmvitals.schema import Family, Kind
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
@@ -62,13 +62,10 @@ class Reader(PrometheusMetricReader):
         data = self._distribution(family) if family.kind is Kind.HISTOGRAM else self._numbers(family)
         return Metric(name, family.help, unit, data) if data is not None else None
 
-    def _attributes(self, labels: Labels) -> dict[str, str]:
-        return {"gateway": self._gateway, **dict(labels)}
-
     def _numbers(self, family: Family) -> DataT | None:
         moment = time.time_ns()
         found: Sequence[NumberDataPoint] = [
-            NumberDataPoint(self._attributes(labels), self._began, moment, value)
+            NumberDataPoint(metrics.attributes(self._gateway, labels), self._began, moment, value)
             for labels, value in metrics.points(self._store, family)
         ]
         if not found:
@@ -81,7 +78,7 @@ class Reader(PrometheusMetricReader):
             here = self._store.histograms.get(family.name, {}) if self._store.shown(family.name) else {}
             found = [
                 HistogramDataPoint(
-                    self._attributes(labels),
+                    metrics.attributes(self._gateway, labels),
                     self._began,
                     moment,
                     sum(each.counts),

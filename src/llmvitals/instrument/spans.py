@@ -12,7 +12,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from llmvitals.instrument.call import Call
 from llmvitals.instrument.metrics import SCOPE
 
-_W3C = TraceContextTextMapPropagator()
+W3C = TraceContextTextMapPropagator()
+"""How a trace passes through the gateway, whatever its process has set for itself."""
+
 _COMPLETIONS = ("/chat/completions", "/completions")
 _LEFT = "client_disconnected"
 
@@ -30,7 +32,7 @@ class Spans:
             for name in ("traceparent", "tracestate")
             if (value := headers.get(name.encode()))
         }
-        parent = _W3C.extract(carrier)
+        parent = W3C.extract(carrier)
         operation = _operation(call.route)
         call.span = self._tracer.start_span(
             operation,

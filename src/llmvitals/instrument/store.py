@@ -16,7 +16,8 @@ from llmvitals.schema import BY_NAME, Kind
 
 Labels = tuple[tuple[str, str], ...]
 NONE: Labels = ()
-Points = Iterable[tuple[Labels, float]]
+Point = tuple[Labels, float]
+Points = Iterable[Point]
 
 
 @dataclass(slots=True)

@@ -15,7 +15,6 @@ class Upstream:
     def __init__(
         self, name: str, store: Store, current: Callable[[], Call | None], sent: Callable[[Call], None]
     ) -> None:
-        self.name = name
         self.up: bool | Callable[[], bool] | None = None
         self._store = store
         self._current = current
