@@ -467,16 +467,15 @@ def load(path: Path | str | None) -> Settings:
     """Read a settings file; None gives the defaults. A relative file that it names is meant from its own folder."""
     if path is None:
         return Settings()
-    settings = decode(read_yaml(path), place=str(path))
+    settings, folder = decode(read_yaml(path), place=str(path)), Path(path).parent
     for section, key in _FILES:
-        part = getattr(settings, section)
-        if name := getattr(part, key):
-            there = msgspec.structs.replace(part, **{key: str(Path(path).parent / name)})
-            settings = msgspec.structs.replace(settings, **{section: there})
-    targets = tuple(
-        msgspec.structs.replace(one, probe_headers_file=str(Path(path).parent / one.probe_headers_file))
-        if one.probe_headers_file
-        else one
-        for one in settings.targets
-    )
+        part = _from(folder, getattr(settings, section), key)
+        settings = msgspec.structs.replace(settings, **{section: part})
+    targets = tuple(_from(folder, target, "probe_headers_file") for target in settings.targets)
     return msgspec.structs.replace(settings, targets=targets)
+
+
+def _from(folder: Path, part: T, key: str) -> T:
+    """The part with the file that it names under this key, if it names one, meant from a folder."""
+    name = getattr(part, key)
+    return msgspec.structs.replace(part, **{key: str(folder / name)}) if name else part

@@ -49,9 +49,7 @@ def slo_of_model(slo: Slo, model: str) -> Slo:
     A page tells no tenants and no routes, so a class that asks for them takes only some.
     """
     for one in slo.classes:
-        if one.models and matches(one.models, model):
-            if one.tenants or one.routes:
-                continue
+        if one.models and not (one.tenants or one.routes) and matches(one.models, model):
             found = _resolved(slo, one)
             return msgspec.structs.replace(
                 slo, ttft_seconds=found.ttft_seconds, tpot_seconds=found.tpot_seconds, objective=found.objective

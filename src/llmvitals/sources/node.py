@@ -236,9 +236,7 @@ def _beside_kubelet(node: Node) -> str:
     own = node.kubernetes
     # pathlib raises where the folder may not be looked into
     absent = not own.pod_resources or (own.enabled == "auto" and not os.path.exists(own.pod_resources))  # noqa: PTH110
-    return (
-        "off" if absent or own.enabled == "off" else "on"
-    )  # Path.exists raises where the folder may not be looked into
+    return "off" if absent or own.enabled == "off" else "on"
 
 
 def _readers(node: Node, name: str) -> Readers:

@@ -6,13 +6,12 @@ pod's containers and by their ids to processes. An address of neither is another
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection, Sequence
 
+from llmvitals.telemetry.addresses import LOOPBACK_NAMES, address
 from llmvitals.telemetry.identity.model import Container, Found, Listener, Pod, Process, Processes, Wanted
 from llmvitals.telemetry.identity.trees import Trees
 
-LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost", "localhost.localdomain"})
 NO_HOST_PIDS = "run the exporter with the host's process ids (hostPID: true, --pid=host)"
 
 UNREAD = "nobody reads the processes of this machine (node.processes, node.procfs)"
@@ -208,30 +207,21 @@ def _bare(container_id: str) -> str:
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        found = ipaddress.ip_address(text.strip("[]").partition("%")[0])
-    except ValueError:
-        return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
-
-
 def _is_address(text: str) -> bool:
-    return _address(text) is not None
+    return address(text) is not None
 
 
 def _is_any(text: str) -> bool:
-    found = _address(text)
+    found = address(text)
     return text in {"", "*"} or (found is not None and found.is_unspecified)
 
 
 def _is_loopback(text: str) -> bool:
     """Loopback, or 0.0.0.0, which leads to the same place when it is connected to."""
-    found = _address(text)
+    found = address(text)
     return text.lower() in LOOPBACK_NAMES or (found is not None and (found.is_loopback or found.is_unspecified))
 
 
 def _same(one: str, other: str) -> bool:
-    a = _address(one)
-    return a is not None and a == _address(other)
+    a = address(one)
+    return a is not None and a == address(other)

@@ -125,17 +125,14 @@ class Counting:
     def take(self, resource: Attributes, requests: Sequence[Request], peer: str) -> None:
         """Take requests of one process in."""
         senders: dict[Vantage, Sender | None] = {Vantage.CLIENT: None}  # a client is no target
-        for told in requests:
-            request = told
+        for one in requests:
             self._total += 1
-            if not self._recent.first(request.trace_id, request.span_id):
+            if not self._recent.first(one.trace_id, one.span_id):
                 self._dropped[DUPLICATE] += 1
                 continue
             self._open += 1
-            if (
-                request.end > self._now
-            ):  # its clock is ahead: it ended before it came here, or nothing newer would be seen
-                request = replace(request, end=self._now)
+            # a clock that is ahead: it ended before it came here, or nothing newer would be seen
+            request = replace(one, end=self._now) if one.end > self._now else one
             vantage = request.vantage
             if vantage not in senders:
                 senders[vantage] = self._sender(resource, peer, vantage)

@@ -7,12 +7,12 @@ nowhere: requests are never given to a target because it is there.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from llmvitals.telemetry.addresses import LOOPBACK_NAMES, address
 from llmvitals.telemetry.spans.model import Place, Vantage
 
 
@@ -46,7 +46,6 @@ Resource = Mapping[str, str]
 Test = Callable[[Resource, str, Place], bool]
 
 _PIDS = ("vllm.process_id", "process.pid")
-_LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 _UID, _NAMESPACE, _POD, _HOST = "k8s.pod.uid", "k8s.namespace.name", "k8s.pod.name", "host.name"
 
 
@@ -122,19 +121,11 @@ def _pod(resource: Resource) -> str:
 
 @lru_cache(maxsize=4096)
 def _plain(host: str) -> str:
-    """An address in one spelling; an IPv4 one that came over IPv6 as IPv4; a name as it is."""
-    try:
-        found = ipaddress.ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return host.lower()
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return str(mapped or found)
+    """An address or a name in one spelling."""
+    return str(address(host) or host.lower())
 
 
 @lru_cache(maxsize=4096)
 def _loopback(host: str) -> bool:
-    plain = _plain(host)
-    try:
-        return ipaddress.ip_address(plain).is_loopback
-    except ValueError:
-        return plain in _LOOPBACK_NAMES
+    found = address(host)
+    return host.lower() in LOOPBACK_NAMES if found is None else found.is_loopback

@@ -69,9 +69,8 @@ class Classes:
 
     def __init__(self, slo: Slo) -> None:
         self._slo = slo
-        asking = [one for one in slo.classes if one.models]
         self._none = msgspec.structs.replace(slo, classes=tuple(one for one in slo.classes if not one.models))
-        every = tuple(msgspec.structs.replace(one, models=("*",)) if one in asking else one for one in slo.classes)
+        every = tuple(msgspec.structs.replace(one, models=("*",)) if one.models else one for one in slo.classes)
         self._all = msgspec.structs.replace(slo, classes=every)
         self._known: dict[tuple[str, tuple[str, ...], str, str], Promise | None] = {}
 
