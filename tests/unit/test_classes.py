@@ -12,6 +12,7 @@ from rich.console import Console
 
 from llmvitals.data import folder
 from llmvitals.settings import Settings
+from llmvitals.signals.context import Context
 from llmvitals.triage.classes import classes
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report
@@ -53,7 +54,7 @@ def test_each_class_stands_with_what_it_got_the_fastest_burn_first():
 
 
 def test_without_traces_there_are_no_classes():
-    assert classes(run(8, healthy), SETTINGS) == ()
+    assert classes(Context(run(8, healthy), SETTINGS)) == ()
     assert "objective" not in shown(diagnose(run(8, healthy), SETTINGS))
 
 
@@ -63,7 +64,7 @@ def test_traces_that_stopped_tell_of_no_class():
         if i <= 4:
             spans.tell(50)
 
-    assert classes(traced(each), SETTINGS) == ()
+    assert classes(Context(traced(each), SETTINGS)) == ()
 
 
 def test_a_sample_is_marked_as_one():
@@ -74,7 +75,7 @@ def test_a_sample_is_marked_as_one():
 
 def test_a_time_that_nobody_took_is_none_and_a_dash():
     window = without(told_and_well(), "llm_slo_missed_total")
-    (one,) = classes(window, SETTINGS)
+    (one,) = classes(Context(window, SETTINGS))
     assert (one.ttft_attainment, one.tpot_attainment) == (None, None)
     assert (class_row(one).ttft, class_row(one).tpot) == ("–", "–")
 

@@ -601,8 +601,12 @@ BY_ID: dict[str, Signal] = {signal.id: signal for signal in SIGNALS}
 
 def compute(window: Window, settings: Settings, *, only: Collection[str] = ()) -> dict[str, Reading]:
     """Every signal of one scope, or ``only`` some. Never raises for what the pages hold: what cannot be said is a gap."""
+    return computed(Context(window, settings), only=only)
+
+
+def computed(context: Context, *, only: Collection[str] = ()) -> dict[str, Reading]:
+    """:func:`compute` for who asks more of the same window."""
     wanted = [BY_ID[name] for name in only] if only else SIGNALS
-    context = Context(window, settings)
     if not context.good.snapshots:
         empty = Reading(None, gap=Gap(GapKind.MISSING, "no readable page in the window", "llm_target_up"))
         return {s.id: s.derive(context) if s.derive and s.layer is M else empty for s in wanted}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
+from typing import Any, ParamSpec, TypeVar
 
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import BY_NAME
@@ -35,12 +36,17 @@ _RESTART_SIGNS: tuple[tuple[str, int, float], ...] = (
 )
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
 class Context:
     """One scope's window and settings, with the measures that several signals need."""
 
     def __init__(self, window: Window, settings: Settings) -> None:
         self.window = window
         self.settings = promised(window, settings)
+        self.known: dict[Any, Any] = {}  # what :func:`once` has worked out
 
     # -- pages --------------------------------------------------------------------------------------------------
     @cached_property
@@ -316,6 +322,23 @@ class Context:
         if self.aborts is None or not self.aborts.values:
             return None
         return max(0.0, self.aborts.values[-1] - self.aborts.values[0])
+
+
+def once(ask: Callable[P, R]) -> Callable[P, R]:
+    """For what several signals ask of one window (the first argument, a :class:`Context`): worked out once for the same arguments,
+    which can be hashed.
+    """
+
+    @wraps(ask)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        c, *more = args
+        known: dict[Any, R] = c.known  # type: ignore[attr-defined]  # a context, as said above
+        key = (ask, *more, *kwargs.items())
+        if key not in known:
+            known[key] = ask(*args, **kwargs)
+        return known[key]
+
+    return asked
 
 
 def _standing(counter: Line | None, times: tuple[float, ...]) -> tuple[float, ...]:

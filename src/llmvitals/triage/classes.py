@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from llmvitals.series import Window
-from llmvitals.settings import Settings
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.requests import ClassSeen, by_class
 from llmvitals.signals.reading import Reading
@@ -11,11 +9,11 @@ from llmvitals.signals.told import REQUESTS
 from llmvitals.triage.verdict import ClassShare
 
 
-def classes(window: Window, settings: Settings) -> tuple[ClassShare, ...]:
+def classes(context: Context) -> tuple[ClassShare, ...]:
     """Every class that had requests in the window, the fastest burn first; none where no traces tell, or they have stopped."""
-    if REQUESTS not in window.names():
+    if REQUESTS not in context.window.names():
         return ()
-    found = by_class(Context(window, settings))
+    found = by_class(context)
     if isinstance(found, Reading):
         return ()
     vantage, seen, held = found

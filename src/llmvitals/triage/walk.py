@@ -17,8 +17,8 @@ import msgspec
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.settings import DEFAULT_CLASS, Settings
-from llmvitals.signals.catalogue import compute
-from llmvitals.signals.promised import promised
+from llmvitals.signals.catalogue import compute, computed
+from llmvitals.signals.context import Context
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
@@ -55,9 +55,9 @@ def diagnose_with(
     window: Window, settings: Settings, *, scope: dict[str, Any] | None = None
 ) -> tuple[Verdict, dict[str, Reading]]:
     """The verdict and every signal behind it."""
-    settings = promised(window, settings)
-    readings = compute(window, settings)
-    whole = _walk(window, readings, settings, scope or {})
+    context = Context(window, settings)
+    settings, readings = context.settings, computed(context)
+    whole = replace(_walk(window, readings, settings, scope or {}), classes=classes(context))
     settled = whole.outcome not in {Outcome.UNDETERMINED, Outcome.HEALTHY}
     undecided = any(_open(CHECKS, states(whole), readings, settings))
     if settled or undecided or _too_short(readings, settings):
@@ -168,7 +168,6 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         },
         dict(scope),
         binding(readings, settings),
-        classes(window, settings),
     )
 
 

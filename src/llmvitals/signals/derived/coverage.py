@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from llmvitals.gaps import GapKind
 from llmvitals.series import Track
-from llmvitals.signals.context import Context
+from llmvitals.signals.context import Context, once
 from llmvitals.signals.derived.common import STALL_SHARE, absent, longest_answer, missing, no_traffic, number
 from llmvitals.signals.measure import Line, line
 from llmvitals.signals.reading import Reading, Standing
@@ -42,6 +42,7 @@ class Trust:
     note: str
 
 
+@once
 def classes(c: Context, vantage: str = "") -> tuple[str, tuple[Told, ...]]:
     """The vantage whose counts hold: a gateway's where it judged anybody, as users see what it sees, else the engine's."""
     for seen in (vantage,) if vantage else VANTAGES:
@@ -147,6 +148,7 @@ def _at(course: Line, moment: float) -> tuple[float, float]:
     return low + (high - low) * (moment - start) / (end - start), high - low if moment > start else 0.0
 
 
+@once
 def coverage(c: Context, vantage: str) -> Reading:
     """Requests that spans of one vantage told of over those that its page counts; a gap where they stopped coming."""
     stopped = _stopped(c, vantage)
@@ -190,6 +192,7 @@ def span_coverage_ratio(c: Context) -> Reading:
     return coverage(c, vantage) if found else nobody(c)
 
 
+@once
 def trust(c: Context, vantage: str) -> Trust | Reading:
     """How far the counts of a vantage hold; a gap where traces have stopped."""
     covered = coverage(c, vantage)
