@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -41,13 +42,18 @@ class Drained:
     def grew(self, name: str, label: str, **wanted: str) -> dict[str, int]:
         """Growth of the exporter's samples of a name, by a label."""
         now, then = (page.exporter.by(name, label, **wanted) for page in (self.after, self.before))
-        return {key: round(now[key] - then[key]) for key in now if round(now[key] - then[key])}
+        return _growth(now, then)
 
     def finished(self) -> dict[str, int]:
         """Growth of what the engine's own page calls finished, by its reason."""
         name, label = "vllm:request_success_total", "finished_reason"
         now, then = (page.engine.by(name, label) for page in (self.after, self.before))
-        return {key: round(now[key] - then[key]) for key in now if round(now[key] - then[key])}
+        return _growth(now, then)
+
+
+def _growth(now: Counter[str], then: Counter[str]) -> dict[str, int]:
+    grown = {key: round(now[key] - then[key]) for key in now}
+    return {key: n for key, n in grown.items() if n}
 
 
 def same(what: str, expected: object, found: object) -> Row:

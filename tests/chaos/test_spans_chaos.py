@@ -21,16 +21,12 @@ from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.exporters.spans.result import Answer, Result
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Spans, Target
-from llmvitals.telemetry.ingest import RawPage
 from support import otlp, senders
-from support.hostile import MIB, vllm_page
+from support.hostile import MIB
 from support.prometheus import wait_for
+from support.spans import at, inside
 
 QUICK = 2.0  # a scrape's deadline in these tests; Prometheus' own is 10 s
-
-
-def inside(url: str, *, timeout_s: float) -> RawPage:
-    return RawPage(time.time(), 0.01, 200, vllm_page())
 
 
 def exporter(**spans: object) -> Exporter:
@@ -45,11 +41,6 @@ def running():
     with exporter() as one:
         wait_for(lambda: one.newest, "the first cycle")
         yield one
-
-
-def at(one: Exporter, protocol: str) -> str:
-    assert one.receiver is not None
-    return one.receiver.address(protocol)
 
 
 def page(one: Exporter) -> tuple[float, dict[tuple[str, ...], float]]:

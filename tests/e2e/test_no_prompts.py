@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import socket
 import subprocess
 import sys
 import types
@@ -28,6 +27,7 @@ from support.command import argv, llmvitals
 from support.gateway import PATH, ROOT, serve, until
 from support.gateway_calls import has, raw
 from support.hostile import vllm_page
+from support.prometheus import free_port
 from support.upstream import Plan, Upstream
 
 ASKED, ANSWERED, NAMED = "mandrake7f3a", "zanzibar91c2", "quokka55d8"
@@ -144,12 +144,6 @@ def held_by(thing: object) -> Iterator[tuple[str, str | bytes]]:
 
 
 # -- across processes -------------------------------------------------------------------------------------------------
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @contextlib.contextmanager
 def running(log: Path, words: list[str], sign: str, **env: str) -> Iterator[None]:
     """A process whose output goes to ``log``, from when it has said ``sign`` on."""

@@ -12,6 +12,7 @@ from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Spans, Target
 from llmvitals.telemetry.probe import Prober
+from support import senders
 from support.answers import Answer, Answers, Asked
 from support.collector import shown, until
 from support.hostile import vllm_page
@@ -36,8 +37,7 @@ class Engine:
         """Send the span of a request that the engine was 20 ms with."""
         one = vllm_span(trace=trace, parent=parent, ttft=0.01, queue=0.002, prefill=0.008, decode=0.01, e2e=0.02)
         sent = body([one], resource=vllm_resource(service__name="engine-a"))
-        headers = {"content-type": "application/x-protobuf"}
-        assert requests.post(f"http://{receiver}/v1/traces", data=sent, headers=headers, timeout=5).status_code == 200
+        assert senders.post(receiver, sent).status_code == 200
 
 
 def test_a_probe_s_span_tells_the_front_end_and_counts_as_no_user_s_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.export import SpanExportResult
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.samples import Sample
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import selfmetrics
@@ -30,12 +31,11 @@ from llmvitals.schema import family_of
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Slo, SloClass, Spans, Target
 from llmvitals.signals.catalogue import SIGNALS
-from llmvitals.telemetry.ingest import RawPage
 from support import otlp, senders, tls
 from support.command import argv
-from support.hostile import Hostile, vllm_page
+from support.hostile import Hostile
 from support.prometheus import PrometheusServer, free_port, wait_for
-from support.spans import SECRET
+from support.spans import SECRET, at, inside
 
 TARGETS = (Target(url="http://127.0.0.1:8000", name="chat"),)
 BOTH = Spans(http="127.0.0.1:0", grpc="127.0.0.1:0")
@@ -44,10 +44,6 @@ BOTH = Spans(http="127.0.0.1:0", grpc="127.0.0.1:0")
 def settings(spans: Spans = BOTH, *, web: str | Path = "", listen: str = "127.0.0.1:0", **more: object) -> Settings:
     limits = Limits(listen=listen, interval_seconds=0.1, timeout_seconds=2.0, web_config=str(web))
     return Settings(targets=TARGETS, exporter=limits, spans=spans, **more)  # type: ignore[arg-type]
-
-
-def inside(url: str, *, timeout_s: float) -> RawPage:
-    return RawPage(time.time(), 0.01, 200, vllm_page())
 
 
 def exporter(spans: Spans = BOTH, **more: object) -> Exporter:
@@ -61,33 +57,27 @@ def running():
         yield one
 
 
-def at(one: Exporter, protocol: str) -> str:
-    assert one.receiver is not None
-    return one.receiver.address(protocol)
+def samples(one: Exporter) -> list[Sample]:
+    text = requests.get(one.url + "/metrics", timeout=10).text
+    return [sample for family in parse_text(text) for sample in family.samples]
 
 
 def page(one: Exporter) -> dict[str, float]:
-    text = requests.get(one.url + "/metrics", timeout=10).text
-    return {f"{s.name}{dict(sorted(s.labels.items()))}": s.value for f in parse_text(text) for s in f.samples}
+    return {f"{s.name}{dict(sorted(s.labels.items()))}": s.value for s in samples(one)}
 
 
 def total(one: Exporter, name: str, **labels: str) -> float:
     """The sum of a family's samples with these labels; fails where there is none."""
-    text = requests.get(one.url + "/metrics", timeout=10).text
-    found = [
-        s.value for f in parse_text(text) for s in f.samples if s.name == name and labels.items() <= s.labels.items()
-    ]
+    found = [s.value for s in samples(one) if s.name == name and labels.items() <= s.labels.items()]
     assert found, (name, labels)
     return sum(found)
 
 
 def exports(one: Exporter) -> dict[tuple[str, str], float]:
     """Exports by protocol and result, those that happened."""
-    text = requests.get(one.url + "/metrics", timeout=10).text
     return {
         (s.labels["protocol"], s.labels["result"]): s.value
-        for f in parse_text(text)
-        for s in f.samples
+        for s in samples(one)
         if s.name == "llmvitals_span_exports_total" and s.value
     }
 

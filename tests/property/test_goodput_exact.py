@@ -83,7 +83,7 @@ def test_every_request_is_in_the_class_and_on_the_side_where_the_log_has_it(name
     assert played.told(GATEWAY) == (played.by_clients() if GATEWAYS[gateway] else {})
     counts = played.ledger.counts()
     assert (counts.dropped, counts.open, counts.other, counts.hurried) == ({}, 0, 0, 0)
-    assert sum(counts.taken.values()) == counts.spans == len(log) + played.calls(GATEWAYS[gateway])
+    assert sum(counts.taken.values()) == counts.spans == len(log) + played.calls
 
 
 @pytest.mark.parametrize("name", SETUPS)

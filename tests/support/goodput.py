@@ -139,9 +139,10 @@ class Played:
                 found[promise.name, "yes" if self.kept(answer) else "no"] += 1
         return dict(found)
 
-    def calls(self, gateway: object) -> int:
+    @property
+    def calls(self) -> int:
         """Calls that a gateway answered, in whatever way; 0 without one."""
-        return len(self.live.world.clients.log) if gateway is not None else 0
+        return len(self.live.world.clients.log) if self.setup.gateway is not None else 0
 
     def by_engine(self) -> Count:
         """What the engine's own times come to."""

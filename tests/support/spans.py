@@ -1,14 +1,18 @@
-"""Stand-ins for a receiver of traces: a ledger that only remembers, and decoders that wait or fail."""
+"""A receiver of traces: where one listens, and stand-ins for its parts: a ledger that only remembers, a decoder that waits."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from prometheus_client import Metric
 
+from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Spans
+from llmvitals.telemetry.ingest import RawPage
 from llmvitals.telemetry.spans.model import Batch, Place, Request, Shown
+from support.hostile import vllm_page
 
 SECRET = "my dog is called Rex"
 """What a sender wrote into a prompt, and nobody else may ever say."""
@@ -69,6 +73,17 @@ class Gate:
         assert self.open.wait(10)
         self.bodies.append(body)
         return Batch(other=len(body), spans=len(body), refused=self.refused)
+
+
+def inside(url: str, *, timeout_s: float) -> RawPage:
+    """An engine's page without a server: how an exporter fetches it."""
+    return RawPage(time.time(), 0.01, 200, vllm_page())
+
+
+def at(one: Exporter, protocol: str) -> str:
+    """Where an exporter's receiver listens."""
+    assert one.receiver is not None
+    return one.receiver.address(protocol)
 
 
 def values(families: Sequence[Metric], name: str) -> dict[tuple[str, ...], float]:

@@ -46,6 +46,5 @@ class Tracing:
         self._now = t
         for body in self._live.spans_at(t):
             self._ledger.take(decode(body, self._settings.spans), ADDRESS)
-        self._ledger.settle()
         shown = self._ledger.shown(self._places)
         return {key.plus(**self._labels): v for one in shown.values() for key, v in one.samples.items()}

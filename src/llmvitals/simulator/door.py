@@ -60,16 +60,6 @@ class Door:
         world.front.caller = self
         world.listen(on_step=self._stepped)
 
-    @property
-    def open(self) -> bool:
-        """Whether anybody waits."""
-        return bool(self._visits)
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest context (the engine's max_model_len)."""
-        return self._live.world.setup.engine.max_model_len
-
     def ask(self, t: float, prompt: int, max_tokens: int | None, text: int, *, name: str, trace: str = "") -> Visit:
         """A call comes in at unix moment ``t``: of so many prompt tokens, ``text`` the same for the same prompts.
 
@@ -77,7 +67,7 @@ class Door:
         """
         with self._live.at(t) as world:
             number, user = world.clients.outside()
-            room = self.longest - prompt
+            room = world.setup.engine.max_model_len - prompt
             asked = room if max_tokens is None else min(max_tokens, room)
             output = asked if max_tokens is not None else min(self._answer.draw(self._rng), room)
             request = Request(number, OUTSIDE, prompt, output, max_tokens, session=user, user=user, text=text)

@@ -68,15 +68,21 @@ class Live:
         """The engine of the present server process."""
         return self.world.engine
 
-    def advance(self, t: float) -> None:
-        """Let simulated time pass up to unix moment ``t``."""
+    @contextmanager
+    def at(self, t: float) -> Iterator[World]:
+        """The deployment at unix moment ``t``, to look at and to act on; nobody else does until the context is left."""
         with self._lock:
             self._advance(t - self.origin)
+            yield self.world
+
+    def advance(self, t: float) -> None:
+        """Let simulated time pass up to unix moment ``t``."""
+        with self.at(t):
+            pass
 
     def page_at(self, t: float) -> bytes:
         """The engine's metrics page at unix moment ``t``; empty while no process answers."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return self._page()
 
     def answer_at(self, t: float, *, timeout: float = TIMEOUT_SECONDS) -> Answered:
@@ -86,8 +92,7 @@ class Live:
         counters, which are set when the work is handed over. A scrape that would wait for longer than ``timeout`` seconds
         gets nothing.
         """
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             if not self.world.up:
                 return Answered(0.0, 0, b"")
             took = self.world.front.page_delay()
@@ -95,8 +100,7 @@ class Live:
 
     def gpu_page_at(self, t: float, *, pods: bool = False) -> bytes:
         """The GPU exporter's page at unix moment ``t``: activity over the last whole second; ``pods``: with pod labels."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return gpu.page(self.world, self._gpus, pods=pods)
 
     def nvml(self) -> nvml.Nvml:
@@ -105,47 +109,35 @@ class Live:
 
     def trees_at(self, t: float) -> tuple[procfs.Tree, procfs.Tree]:
         """``/proc`` and ``/sys/fs/cgroup`` of the machine at unix moment ``t``."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return procfs.trees(self.world, self._host, self.origin, self._tasks())
 
     def pods_at(self, t: float) -> bytes:
         """The API server's list of this node's pods at unix moment ``t``."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return pods.pods(self.world, self.origin)
 
     def host_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
         """The host's canonical samples at unix moment ``t``; ``labels``: the identity labels."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return host_families.samples(self.world, self._host, labels)
 
     def gateway_at(self, t: float, labels: Mapping[str, str]) -> dict[Series, float]:
         """The gateway's canonical samples at unix moment ``t``; empty where there is none."""
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return gateway_families.samples(self.world, labels)
 
     def spans_at(self, t: float, *, flush: bool = False) -> list[bytes]:
         """Exports of spans (OTLP, protobuf) that left up to unix moment ``t`` and were not asked for before: of at most
         512 spans each, an export for each process that sends. ``flush``: no batch waits any longer. Empty where nobody traces.
         """
-        with self._lock:
-            self._advance(t - self.origin)
+        with self.at(t):
             return self._traces.bodies(self.world.now, flush=flush) if self._traces is not None else []
 
     @property
     def lost_spans(self) -> int:
         """Spans that nobody asked for in time, or that died with the process that had them."""
         return self._traces.lost if self._traces is not None else 0
-
-    @contextmanager
-    def at(self, t: float) -> Iterator[World]:
-        """The deployment at unix moment ``t``, to look at and to act on; nobody else does until the context is left."""
-        with self._lock:
-            self._advance(t - self.origin)
-            yield self.world
 
     def _tasks(self) -> tuple[node.Task, ...]:
         gpus = range(self.world.setup.engine.machine.gpus)
