@@ -174,7 +174,6 @@ class Engine:
     def _told(self, traces: Traces, watches: Sequence[Watch], seen: Seen) -> Iterator[Collected]:
         """Add what spans tell to the newest snapshots. A failure there costs that alone."""
         start = time.perf_counter()
-        told: set[str] = set()
         try:
             traces.probed([request for watch in watches for request in watch.probed()])
             shown = traces.shown(
@@ -182,14 +181,12 @@ class Engine:
             )
             for watch in watches:
                 watch.tell(shown.get(watch.name, NOTHING))
-            told = {name for name, one in shown.items() if one.samples}
+            told, ok = {name for name, one in shown.items() if one.samples}, True
         except Exception as error:  # the page stands without
             log("spans-failed", level=logging.ERROR, error=repr(error))
-            took = time.perf_counter() - start
-            yield from (Collected(watch.name, "spans", False, took) for watch in watches)
-            return
+            told, ok = {watch.name for watch in watches}, False
         took = time.perf_counter() - start
-        yield from (Collected(watch.name, "spans", True, took) for watch in watches if watch.name in told)
+        yield from (Collected(watch.name, "spans", ok, took) for watch in watches if watch.name in told)
 
     def _around(self, watch: Watch, watches: Sequence[Watch], cards: Mapping[str, Cards], seen: Seen) -> Around:
         """What there is around one target: its GPU page, else the node's if it is here, and the engines it shares GPUs with."""

@@ -39,7 +39,7 @@ class GuardedProtocol(H11Protocol):
     _arriving: asyncio.TimerHandle | None = None
     _leaving: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the server's own
         """Start the clock of the first request."""
         super().connection_made(transport)
         self._watch(arriving=True)

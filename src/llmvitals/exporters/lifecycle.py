@@ -21,7 +21,6 @@ from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown
 from llmvitals.exporters.logs import log, to_stderr
-from llmvitals.exporters.otlp.push import Push
 from llmvitals.exporters.server import Site
 from llmvitals.exporters.spans import extra
 from llmvitals.settings import Node, Settings
@@ -30,6 +29,7 @@ from llmvitals.sources.node import Machine
 from llmvitals.telemetry.ingest import RawPage
 
 if TYPE_CHECKING:
+    from llmvitals.exporters.otlp.push import Push
     from llmvitals.exporters.spans.receiver import Receiver
 
 LINGER_SECONDS = 1.0
@@ -183,6 +183,8 @@ class Exporter:
         """What pushes the page as the settings say, going on with what is known of what did before."""
         if not settings.otlp.endpoint:
             return None
+        from llmvitals.exporters.otlp.push import Push  # noqa: PLC0415  # who does not push loads no requests
+
         own = self._site.own
         return Push(settings, lambda: self.board.newest, own.registry.collect, previous=own.push)
 

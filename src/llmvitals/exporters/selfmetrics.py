@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 
 from llmvitals import __version__
 from llmvitals.exporters.board import Board
-from llmvitals.exporters.otlp.push import Push
 
 if TYPE_CHECKING:
+    from llmvitals.exporters.otlp.push import Push
     from llmvitals.exporters.spans.receiver import Receiver
 
 NAMES = (

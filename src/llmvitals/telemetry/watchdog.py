@@ -52,21 +52,13 @@ class _Watched(HTTPConnection):
         super().connect()
         _watch(self, fresh=True)
 
-    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # the library's own
         _watch(self)
         super().request(*args, **kwargs)
 
 
-class _WatchedTls(HTTPSConnection):
+class _WatchedTls(_Watched, HTTPSConnection):
     """The same over TLS."""
-
-    def connect(self) -> None:
-        super().connect()
-        _watch(self, fresh=True)
-
-    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        _watch(self)
-        super().request(*args, **kwargs)
 
 
 def _watch(connection: HTTPConnection, *, fresh: bool = False) -> None:
@@ -84,7 +76,7 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _WatchedTls
 
 
-def watched_pools(**settings: Any) -> urllib3.PoolManager:  # noqa: ANN401
+def watched_pools(**settings: Any) -> urllib3.PoolManager:  # noqa: ANN401  # the library's own
     """Pools whose connections heed the watchdog of the call that runs; ``settings`` are those of ``PoolManager``."""
     return heed(urllib3.PoolManager(**settings))
 

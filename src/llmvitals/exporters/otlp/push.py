@@ -27,8 +27,6 @@ from llmvitals.sources.node import node_name
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
 
-    from llmvitals.exporters.otlp.starts import Starts
-
 OK, FAILED = "ok", "failed"
 LINGER_SECONDS = 0.5
 """How long ending waits for an export under way."""
@@ -57,7 +55,7 @@ class Push:
         self._newest = newest
         self._own = own
         self._clock = clock
-        self._values = Values(previous._starts if previous else None)
+        self._values: Values = Values(previous._values.starts if previous else None)
         name = node_name(settings.node)
         # No service.instance.id on what is told of the targets: translators make it the label `instance`, in place of theirs.
         shared = {"service.name": "llmvitals", "service.version": __version__, "host.name": name}
@@ -71,10 +69,6 @@ class Push:
         self.exports: dict[str, int] = dict(previous.exports) if previous else {OK: 0, FAILED: 0}
         self.last_success: float | None = previous.last_success if previous else None
         self.left_out: int = previous.left_out if previous else 0
-
-    @property
-    def _starts(self) -> Starts:
-        return self._values.starts
 
     def start(self) -> None:
         """Begin to push, the first time after one interval."""

@@ -79,7 +79,7 @@ class _Heeding(HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         heed(self.poolmanager)
 
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # the library's own
         return heed(super().proxy_manager_for(*args, **kwargs))
 
 
@@ -99,7 +99,7 @@ class _Session(requests.Session):
             self.mount(scheme, _Heeding())
         self.hooks["response"] += [_not_elsewhere, _read]
 
-    def request(self, *args: Any, **given: Any) -> requests.Response:  # noqa: ANN401
+    def request(self, *args: Any, **given: Any) -> requests.Response:  # noqa: ANN401  # the library's own
         """Send one request and read its answer, all within its ``timeout``."""
         if self._authority:
             given["verify"] = self._authority

@@ -100,7 +100,7 @@ class GrpcServer:
         self._thread.start()
         ready = self._ready.wait(START_SECONDS)
         if self._error is not None or not ready:
-            raise unusable(f"spans.grpc: {self._listen}", str(self._error or "gRPC does not start")) from None
+            raise unusable(f"spans.grpc: {self._listen}", str(self._error or "gRPC does not start"))
 
     def stop(self) -> None:
         """Finish the calls under way, for a moment, and end. May be called twice."""

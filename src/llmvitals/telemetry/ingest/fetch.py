@@ -180,7 +180,7 @@ class Fetcher:
             yield chunk
 
 
-class _ForeignRedirect(Exception):  # noqa: N818
+class _ForeignRedirect(Exception):  # noqa: N818  # not an error: an answer of another kind
     """A redirect that leaves the host or its TLS."""
 
     def __init__(self, status: int, host: str) -> None:
