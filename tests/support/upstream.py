@@ -58,15 +58,16 @@ class _CutError(Exception):
 
 
 class Upstream:
-    """``next``: plans of the next calls, in their order; ``usual``: of all others. ``asked``: the calls that came.
+    """``next``: plans of the next calls whose body holds ``planned``, in their order; ``usual``: of all others.
 
-    ``page``: makes its metrics page.
+    ``asked``: the calls that came; ``page``: makes its metrics page.
     """
 
     def __init__(self, page: Callable[[], bytes] = bytes) -> None:
         self.page = page
         self.usual = Plan()
         self.next: deque[Plan] = deque()
+        self.planned = b""
         self.asked: list[Asked] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -139,7 +140,7 @@ class Upstream:
             writer.write(_head(Plan(), "text/plain", f"content-length: {len(page)}") + page)
             await writer.drain()
             return True
-        plan = self.next.popleft() if self.next else self.usual
+        plan = self.next.popleft() if self.next and self.planned in body else self.usual
         call = Asked(path, headers, json.loads(body or b"{}"), plan)
         self.asked.append(call)
         try:
