@@ -11,6 +11,7 @@ from unittest import mock
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.settings import Settings
+from llmvitals.signals.context import Context
 from llmvitals.signals.reading import Reading
 from llmvitals.triage import walk
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
@@ -233,6 +234,9 @@ class Judged:
         def compute(window: Window, settings: Settings, *, only: Collection[str] = ()) -> Readings:
             return self.seen.whole if window is self.seen.window else self._at[span(window)]
 
+        def computed(context: Context) -> Readings:
+            return compute(context.window, context.settings)
+
         def once(check: Check, readings: Readings, settings: Settings) -> CheckResult:
             known = check is BY_CAUSE[check.cause]
             return (self._judge if known else judge)(check, readings, settings)
@@ -241,7 +245,14 @@ class Judged:
         blind = mock.Mock(return_value=())  # what the walk could not see is no part of what counts
         judged = judge if every_check else once
         with mock.patch.multiple(
-            walk, CHECKS=checks, BY_CAUSE=table, HURT=hurt, compute=compute, judge=judged, blind_spots=blind
+            walk,
+            CHECKS=checks,
+            BY_CAUSE=table,
+            HURT=hurt,
+            compute=compute,
+            computed=computed,
+            judge=judged,
+            blind_spots=blind,
         ):
             return key(walk.diagnose(self.seen.window, SETTINGS))
 
