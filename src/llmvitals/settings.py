@@ -308,10 +308,69 @@ class Exporter(Struct, frozen=True):
     max_label_length: AtLeast1 = 4096
 
 
+SEVERITIES = ("page", "ticket")
+"""``page`` wakes somebody, ``ticket`` waits for office hours."""
+
+_DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds_of(duration: str) -> float:
+    """Seconds of a duration as Prometheus writes it, one number and one unit: ``30s``, ``5m``, ``6h``, ``3d``."""
+    found = _DURATION.fullmatch(duration)
+    if found is None:
+        raise ValueError(f"'{duration}' is no duration; write 30s, 5m, 6h or 3d")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+class Burn(Struct, frozen=True):
+    """One row of the alerts on error budgets: tells ``severity`` when the share of requests that missed their promise is at
+    least ``burn`` times what may miss, over ``long`` and still over ``short`` (Google SRE Workbook, "Alerting on SLOs").
+
+    ``wait``: how long both must hold.
+    """
+
+    severity: str
+    burn: Annotated[float, msgspec.Meta(gt=0)]
+    long: str
+    short: str
+    wait: str = "1m"
+
+    def __post_init__(self) -> None:
+        """Refuse a severity or a duration that is none, and windows the wrong way round."""
+        if self.severity not in SEVERITIES:
+            near = difflib.get_close_matches(self.severity, SEVERITIES, n=1, cutoff=0.0)[0]
+            raise ValueError(f"severity is page or ticket, perhaps '{near}', not '{self.severity}'")
+        if seconds_of(self.short) >= seconds_of(self.long):
+            raise ValueError(f"the short window ({self.short}) must be shorter than the long one ({self.long})")
+        seconds_of(self.wait)
+
+
 class Alerts(Struct, frozen=True):
-    """Where the alerts point to."""
+    """Where the alerts point to, what they keep apart, and when a budget burns too fast.
+
+    ``burns``: an objective of 95 % cannot burn faster than 20, so the Workbook's rows for 99.9 % (14.4 over an hour) would see
+    a total outage after 43 minutes; these rows see it in two.
+    """
 
     runbook_base: str = "https://llmvitals.readthedocs.io/runbooks"  # folder of the pages <cause>.md
+    dashboard_url: str = ""  # the board in Grafana, as https://grafana.example/d/llmvitals; '' leaves the link out
+    app_url: str = ""  # the triage app; '' leaves the link out
+    group_by: tuple[str, ...] = ("cluster", "namespace", "model")  # one notification for all that share these labels
+    job: str = "llmvitals"  # the scrape job of the exporters, whose own `up` is watched
+    least_requests: AtLeast1 = 20  # fewer in a window say nothing of its share
+    burns: tuple[Burn, ...] = (
+        Burn(severity="page", burn=6.0, long="5m", short="1m"),
+        Burn(severity="page", burn=3.0, long="1h", short="5m"),
+        Burn(severity="ticket", burn=2.0, long="6h", short="30m", wait="15m"),
+        Burn(severity="ticket", burn=1.0, long="3d", short="6h", wait="1h"),
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse labels that are none."""
+        for name in self.group_by:
+            if not _LABEL.fullmatch(name):
+                raise ValueError(f"'{name}' is no label name")
 
 
 class Settings(Struct, frozen=True):

@@ -1,29 +1,35 @@
 """Who is told of what: the table of alerts. One row per alert; what else is known of a cause stands in the triage.
 
-``page`` wakes somebody, ``ticket`` waits for office hours. The verdict series that the rows read are on the exporter's
-page; ``wait`` is Prometheus' ``for``: a check looks at about a minute, so a ticket asks for several minutes in a row.
+``page`` wakes somebody, ``ticket`` waits for office hours. A symptom pages, and its annotation names the cause; causes are tickets,
+but for a server that answers nobody and for telemetry that makes every other alert blind. Nothing here looks at GPU percent or at
+memory that engines reserve by design: a busy GPU and a full pool are the aim.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-CHECK_STATE = "llm_triage_check_state"
-LEADING = "llm_triage_leading"
-VERDICT = "llm_triage_verdict"
-TARGET_UP = "llm_target_up"
-
-
-class Severity(StrEnum):
-    """How urgent an alert is."""
-
-    PAGE = "page"
-    TICKET = "ticket"
+from llmvitals.alerts import watching
+from llmvitals.alerts.conditions import (
+    Burns,
+    Busy,
+    Compared,
+    Concludes,
+    Every,
+    Fell,
+    Fires,
+    Gone,
+    Hurt,
+    Steady,
+    Unless,
+)
+from llmvitals.alerts.model import CHECK_STATE, PAGE, TARGET_UP, TELEMETRY_GROUP, TICKET, Alert, Severity
+from llmvitals.schema import SCOPE
+from llmvitals.triage.checks import BY_CAUSE
 
 
 @dataclass(frozen=True, slots=True)
-class CauseAlert:
+class _Cause:
     """An alert on a cause's check: fires while its state is ``firing``, and tells the numbers of ``evidence``."""
 
     cause: str
@@ -32,132 +38,279 @@ class CauseAlert:
     evidence: tuple[str, ...]
 
 
-PAGE, TICKET = Severity.PAGE, Severity.TICKET
-
-CAUSES: tuple[CauseAlert, ...] = (
-    CauseAlert("not-serving", PAGE, "1m", ("stalled_seconds", "dead_tail_pages", "error_ratio")),
-    CauseAlert("telemetry-broken", PAGE, "5m", ("failed_scrape_ratio", "core_families_missing", "contradiction")),
-    CauseAlert("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
-    CauseAlert("vram-headroom", TICKET, "0m", ("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts")),
-    CauseAlert(
-        "overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests", "refused_call_ratio")
-    ),
-    CauseAlert("cold-start", TICKET, "1m", ("uptime_seconds", "ttft_p95_seconds")),
-    CauseAlert("rollout-and-probes", TICKET, "0m", ("restarts", "planned_restarts", "lost_by_restarts")),
-    CauseAlert("interconnect-bound", TICKET, "10m", ("gpu_link_use_ratio", "gpus_per_rank", "tpot_p95_seconds")),
-    CauseAlert("adapter-slots", TICKET, "5m", ("adapters_short_ratio", "lora_slots", "requests_waiting")),
-    CauseAlert("grammar-compilation", TICKET, "5m", ("deferred_share_ratio", "requests_waiting", "ttft_p95_seconds")),
-    CauseAlert("retry-storm", TICKET, "3m", ("retry_ratio", "call_failure_ratio", "first_calls_per_minute")),
-    CauseAlert("runaway-agent", TICKET, "5m", ("session_calls_peak", "session_calls_excess", "session_repeats_peak")),
-    CauseAlert("noisy-tenant", TICKET, "5m", ("tenant_share_ratio", "tenant_excess", "fair_tokens_per_minute")),
-    CauseAlert("fan-out", TICKET, "15m", ("calls_per_user_request", "planned_calls", "fan_out_excess")),
-    CauseAlert("uncached-repeats", TICKET, "30m", ("uncached_repeat_ratio", "response_cache_hit_ratio")),
-    CauseAlert(
-        "preemption-thrash", TICKET, "3m", ("preemptions_per_minute", "preemptions_per_completion", "seats_full")
-    ),
-    CauseAlert("block-fragmentation", TICKET, "10m", ("kv_fill_ratio", "kv_free_low_ratio")),
-    CauseAlert("kv-cache-saturation", TICKET, "5m", ("kv_usage_high_ratio", "waiting_share_ratio", "seats")),
-    CauseAlert("context-imbalance", TICKET, "15m", ("contexts_in_pool", "context_slack_ratio")),
-    CauseAlert("preemption-mode", TICKET, "10m", ("preemptions_per_minute", "prompt_mean_tokens")),
-    CauseAlert("batch-too-small", TICKET, "5m", ("running_max", "waiting_share_ratio", "kv_usage_high_ratio")),
-    CauseAlert("batch-too-large", TICKET, "5m", ("tpot_p95_seconds", "running_max")),
-    CauseAlert(
+_CAUSES: tuple[_Cause, ...] = (
+    _Cause("not-serving", PAGE, "1m", ("stalled_seconds", "dead_tail_pages", "error_ratio")),
+    _Cause("telemetry-broken", PAGE, "3m", ("failed_scrape_ratio", "core_families_missing", "contradiction")),
+    _Cause("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
+    _Cause("vram-headroom", TICKET, "0m", ("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts")),
+    _Cause("overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests", "refused_call_ratio")),
+    _Cause("cold-start", TICKET, "1m", ("uptime_seconds", "ttft_p95_seconds")),
+    _Cause("rollout-and-probes", TICKET, "0m", ("restarts", "planned_restarts", "lost_by_restarts")),
+    _Cause("interconnect-bound", TICKET, "10m", ("gpu_link_use_ratio", "gpus_per_rank", "tpot_p95_seconds")),
+    _Cause("adapter-slots", TICKET, "5m", ("adapters_short_ratio", "lora_slots", "requests_waiting")),
+    _Cause("grammar-compilation", TICKET, "5m", ("deferred_share_ratio", "requests_waiting", "ttft_p95_seconds")),
+    _Cause("retry-storm", TICKET, "3m", ("retry_ratio", "call_failure_ratio", "first_calls_per_minute")),
+    _Cause("runaway-agent", TICKET, "5m", ("session_calls_peak", "session_calls_excess", "session_repeats_peak")),
+    _Cause("noisy-tenant", TICKET, "5m", ("tenant_share_ratio", "tenant_excess", "fair_tokens_per_minute")),
+    _Cause("fan-out", TICKET, "15m", ("calls_per_user_request", "planned_calls", "fan_out_excess")),
+    _Cause("uncached-repeats", TICKET, "30m", ("uncached_repeat_ratio", "response_cache_hit_ratio")),
+    _Cause("preemption-thrash", TICKET, "3m", ("preemptions_per_minute", "preemptions_per_completion", "seats_full")),
+    _Cause("block-fragmentation", TICKET, "10m", ("kv_fill_ratio", "kv_free_low_ratio")),
+    _Cause("kv-cache-saturation", TICKET, "5m", ("kv_usage_high_ratio", "waiting_share_ratio", "seats")),
+    _Cause("context-imbalance", TICKET, "15m", ("contexts_in_pool", "context_slack_ratio")),
+    _Cause("preemption-mode", TICKET, "10m", ("preemptions_per_minute", "prompt_mean_tokens")),
+    _Cause("batch-too-small", TICKET, "5m", ("running_max", "waiting_share_ratio", "kv_usage_high_ratio")),
+    _Cause("batch-too-large", TICKET, "5m", ("tpot_p95_seconds", "running_max")),
+    _Cause(
         "connection-exhaustion",
         TICKET,
         "3m",
         ("fd_usage_ratio", "port_usage_ratio", "gateway_connection_ratio", "connect_errors", "streams_cut"),
     ),
-    CauseAlert("api-server-bound", TICKET, "5m", ("frontend_residual_seconds", "page_answer_seconds", "api_cpu_cores")),
-    CauseAlert("kv-transfer-bound", TICKET, "5m", ("kv_transfer_mean_seconds", "kv_transfer_failures")),
-    CauseAlert("prefix-caching-off", TICKET, "30m", ("prompt_share_ratio", "prompt_mean_tokens")),
-    CauseAlert(
-        "prefix-cache-miss", TICKET, "15m", ("prefix_hit_ratio", "prefix_turnover_seconds", "prompt_mean_tokens")
-    ),
-    CauseAlert("prefill-bound", TICKET, "5m", ("prompt_tokens_rate", "ttft_p95_seconds", "requests_waiting")),
-    CauseAlert("prefill-decode-interference", TICKET, "5m", ("itl_spread", "tpot_p95_seconds", "prompt_p95_tokens")),
-    CauseAlert("draft-rejected", TICKET, "15m", ("draft_acceptance_ratio", "tpot_p95_seconds")),
-    CauseAlert("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "large_token_ratio", "ttft_p95_seconds")),
-    CauseAlert("unbounded-queue", TICKET, "3m", ("requests_waiting", "wait_ahead_seconds", "queue_age_seconds")),
-    CauseAlert("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio", "ghost_call_ratio")),
-    CauseAlert("unbounded-output", TICKET, "15m", ("open_max_tokens_requests", "open_max_tokens_ratio")),
+    _Cause("api-server-bound", TICKET, "5m", ("frontend_residual_seconds", "page_answer_seconds", "api_cpu_cores")),
+    _Cause("kv-transfer-bound", TICKET, "5m", ("kv_transfer_mean_seconds", "kv_transfer_failures")),
+    _Cause("prefix-caching-off", TICKET, "30m", ("prompt_share_ratio", "prompt_mean_tokens")),
+    _Cause("prefix-cache-miss", TICKET, "15m", ("prefix_hit_ratio", "prefix_turnover_seconds", "prompt_mean_tokens")),
+    _Cause("prefill-bound", TICKET, "5m", ("prompt_tokens_rate", "ttft_p95_seconds", "requests_waiting")),
+    _Cause("prefill-decode-interference", TICKET, "5m", ("itl_spread", "tpot_p95_seconds", "prompt_p95_tokens")),
+    _Cause("draft-rejected", TICKET, "15m", ("draft_acceptance_ratio", "tpot_p95_seconds")),
+    _Cause("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "large_token_ratio", "ttft_p95_seconds")),
+    _Cause("unbounded-queue", TICKET, "3m", ("requests_waiting", "wait_ahead_seconds", "queue_age_seconds")),
+    _Cause("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio", "ghost_call_ratio")),
+    _Cause("unbounded-output", TICKET, "15m", ("open_max_tokens_requests", "open_max_tokens_ratio")),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HarmAlert:
-    """A page on the share of requests that certainly missed their SLO (the signal ``breach``, a lower bound).
-
-    ``chance``: the signal that rules bad luck out. ``burn``: multiple of the error budget 1 - objective from which it
-    pages; 14.4 spends 2 % of a 30-day budget in an hour (Google's SRE Workbook, chapter 5).
-    """
-
-    name: str
-    title: str
-    breach: str
-    chance: str
-    evidence: tuple[str, ...]
-    burn: float = 14.4
-    wait: str = "5m"
+def alert_name(cause: str) -> str:
+    """``preemption-thrash`` is ``LLMPreemptionThrash``."""
+    return "LLM" + "".join(part.capitalize() for part in cause.split("-"))
 
 
-HARMS: tuple[HarmAlert, ...] = (
-    HarmAlert(
-        "LLMFirstTokensLate",
-        "Most first tokens come too late",
-        "ttft_breach_ratio",
-        "ttft_harm_p",
-        ("ttft_p95_seconds", "requests_waiting"),
+KEEP = "5m"
+"""Checks look at about a minute, and a fault that comes and goes is one incident: so long a cause is still told after it went."""
+
+
+def _of_cause(row: _Cause) -> Alert:
+    check = BY_CAUSE[row.cause]
+    return Alert(
+        alert_name(row.cause),
+        check.title,
+        row.severity,
+        Fires(row.cause),
+        row.wait,
+        row.cause,
+        CHECK_STATE,
+        "llmvitals-causes",
+        row.evidence,
+        " ".join(part for part in (check.remedy.text, check.note) if part),
+        row.cause,
+        KEEP if row.severity is TICKET else "",
+    )
+
+
+_T, _S, _W = TELEMETRY_GROUP, "llmvitals-symptoms", "llmvitals-while-waiting"
+
+TELEMETRY: tuple[Alert, ...] = (
+    Alert(
+        "LLMTargetGone",
+        "Nobody answers for a model that was in use",
+        PAGE,
+        Gone(alone=True),
+        "2m",
+        "target-gone",
+        TARGET_UP,
+        _T,
+        words="The target refused, timed out, answered with no readable page, or is no longer scraped, and no other replica of "
+        "its model is up.",
+        cause="not-serving",
     ),
-    HarmAlert(
+    Alert(
+        "LLMTargetMissing",
+        "No metrics page",
+        TICKET,
+        Gone(),
+        "15m",
+        "target-gone",
+        TARGET_UP,
+        _T,
+        words="Longer than a rollout takes. Others may serve its load.",
+        cause="not-serving",
+        by=("instance",),
+    ),
+    *watching.ALERTS,
+)
+"""What makes the other alerts blind, and targets that are gone."""
+
+SYMPTOMS: tuple[Alert, ...] = (
+    Alert(
+        "LLMUsersHurt",
+        "Users do not get what was promised",
+        PAGE,
+        Unless(Hurt(), Concludes(("shedding",))),
+        "2m",
+        "users-hurt",
+        "ttft_p95_seconds",
+        _S,
+        ("ttft_p95_seconds", "tpot_p95_seconds", "requests_waiting", "goodput_high_ratio"),
+        "More requests miss their promise than chance explains, for minutes.",
+    ),
+    Alert(
+        "LLMFirstTokensLate",
+        "First tokens come too late",
+        PAGE,
+        Burns("ttft", "page"),
+        "0m",
+        "first-tokens-late",
+        "ttft_p95_seconds",
+        _S,
+        ("ttft_p95_seconds", "requests_waiting", "wait_ahead_seconds"),
+    ),
+    Alert(
         "LLMTokensSlow",
-        "Most answers come too slowly",
-        "tpot_breach_ratio",
-        "tpot_harm_p",
+        "Tokens come too slowly",
+        PAGE,
+        Burns("tpot", "page"),
+        "0m",
+        "tokens-slow",
+        "tpot_p95_seconds",
+        _S,
         ("tpot_p95_seconds", "requests_running"),
     ),
+    Alert(
+        "LLMAnswersFail",
+        "Requests end in errors",
+        PAGE,
+        Unless(Burns("answers", "page"), Concludes(("shedding",))),
+        "0m",
+        "answers-fail",
+        "error_ratio",
+        _S,
+        ("error_ratio", "server_errors"),
+        by=("instance",),
+    ),
+    Alert(
+        "LLMGoodputLow",
+        "A class of requests misses its whole promise",
+        PAGE,
+        Unless(Burns("goodput", "page"), Concludes(("shedding",))),
+        "0m",
+        "goodput-low",
+        "slo_worst_goodput_ratio",
+        _S,
+        ("slo_worst_goodput_ratio", "slo_burn_peak"),
+        by=(*SCOPE, "slo_class"),
+    ),
+    Alert(
+        "LLMFirstTokensBudget",
+        "First tokens use up their error budget",
+        TICKET,
+        Burns("ttft", "ticket"),
+        "0m",
+        "first-tokens-late",
+        "ttft_p95_seconds",
+        _S,
+        ("ttft_p95_seconds",),
+    ),
+    Alert(
+        "LLMTokensBudget",
+        "Slow tokens use up their error budget",
+        TICKET,
+        Burns("tpot", "ticket"),
+        "0m",
+        "tokens-slow",
+        "tpot_p95_seconds",
+        _S,
+        ("tpot_p95_seconds",),
+    ),
+    Alert(
+        "LLMAnswersBudget",
+        "Errors use up their budget",
+        TICKET,
+        Unless(Burns("answers", "ticket"), Concludes(("shedding",))),
+        "0m",
+        "answers-fail",
+        "error_ratio",
+        _S,
+        ("error_ratio", "server_errors"),
+        by=("instance",),
+    ),
+    Alert(
+        "LLMGoodputBudget",
+        "A class of requests uses up its error budget",
+        TICKET,
+        Unless(Burns("goodput", "ticket"), Concludes(("shedding",))),
+        "0m",
+        "goodput-low",
+        "slo_worst_goodput_ratio",
+        _S,
+        ("slo_worst_goodput_ratio",),
+        by=(*SCOPE, "slo_class"),
+    ),
+    Alert(
+        "LLMTtftOverTarget",
+        "Time to first token is over its target",
+        TICKET,
+        Every((Compared("ttft_p95_seconds", ">", "slo.ttft_seconds"), Busy())),
+        "15m",
+        "first-tokens-late",
+        "ttft_p95_seconds",
+        _S,
+        ("ttft_p95_seconds", "queue_share_ratio", "requests_waiting"),
+    ),
+    Alert(
+        "LLMThroughputFell",
+        "Fewer tokens per second at the same load",
+        TICKET,
+        Every(
+            (
+                Fell("generation_tokens_rate", 0.7, "1h"),
+                Steady("arrival_rate", 0.2, "1h"),
+                Steady("generation_mean_tokens", 0.2, "1h"),
+                Busy(),
+            )
+        ),
+        "15m",
+        "throughput-fell",
+        "generation_tokens_rate",
+        _S,
+        ("generation_tokens_rate", "arrival_rate", "generation_mean_tokens"),
+    ),
 )
+"""What users feel."""
 
-
-@dataclass(frozen=True, slots=True)
-class WhileWaiting:
-    """A ticket on a recorded signal beyond a line, only while requests wait: alone the number means nothing.
-
-    ``threshold``: a field of :class:`llmvitals.settings.Thresholds`, ``place`` the index where that field is a pair.
-    """
-
-    name: str
-    title: str
-    signal: str
-    op: str
-    threshold: str
-    place: int | None
-    runbook: str
-    wait: str = "10m"
-
-
-WHILE_WAITING: tuple[WhileWaiting, ...] = (
-    WhileWaiting(
+WHILE_WAITING: tuple[Alert, ...] = (
+    Alert(
         "LLMKvHighWhileWaiting",
         "KV usage is above its line while requests wait",
-        "kv_usage_peak_ratio",
-        ">",
-        "kv_lines",
-        0,
+        TICKET,
+        Every((Compared("kv_usage_peak_ratio", ">", "thresholds.kv_lines.0"), Compared("requests_waiting", ">", 0))),
+        "10m",
         "kv-cache-saturation",
+        "kv_usage_ratio",
+        _W,
+        ("kv_usage_peak_ratio", "requests_waiting"),
     ),
-    WhileWaiting(
+    Alert(
         "LLMGpuIdleWhileWaiting",
         "The GPU is under-used while requests wait",
-        "gpu_sm_active_mean_ratio",
-        "<",
-        "gpu_active",
-        None,
+        TICKET,
+        Every(
+            (Compared("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active"), Compared("requests_waiting", ">", 0))
+        ),
+        "10m",
         "batch-too-small",
+        "gpu_sm_active_ratio",
+        _W,
+        ("gpu_sm_active_mean_ratio", "requests_waiting"),
     ),
 )
+"""Numbers that mean something only while work waits."""
 
-GONE_MEMORY = "15m"
-"""How long a target that vanished from the page altogether is remembered (and the alert on it lasts)."""
+CAUSES: tuple[Alert, ...] = tuple(map(_of_cause, _CAUSES))
+
+ALERTS: tuple[Alert, ...] = (*TELEMETRY, *SYMPTOMS, *CAUSES, *WHILE_WAITING)
+
+BY_NAME: dict[str, Alert] = {row.name: row for row in ALERTS}
 
 RULE_WINDOWS: tuple[str, ...] = ("1m", "5m")
 """Ranges for which every signal that compiles is recorded."""
