@@ -128,7 +128,8 @@ PLACES = frozenset({"node", "namespace", "pod", "container"})
 TEAMS = frozenset({"owner"})
 """A label that many give their targets. On the one family that has it, whose processes hold a GPU, its own meaning stays."""
 
-_RESERVED = {*IDENTITY, "le", "window", "signal", "standing", "verdict", "cause", "state", "resource"}
+_TOLD = {"window", "signal", "standing", "verdict", "cause", "state", "resource", "setting", "edge"}
+_RESERVED = {*IDENTITY, *_TOLD, "le"}
 _OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES - TEAMS
 
 

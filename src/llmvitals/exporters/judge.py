@@ -32,6 +32,8 @@ STANDING = "llm_signal_standing"
 VERDICT = "llm_triage_verdict"
 CHECK_STATE = "llm_triage_check_state"
 LEADING = "llm_triage_leading"
+HURT = "llm_triage_hurt"
+SETTING = "llm_triage_setting"
 BINDING = "llm_binding"
 
 
@@ -122,6 +124,23 @@ def groups(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Group]:
         "",
         "Confidence (0-1) in the cause that leads; absent where none does.",
         {(*_scope(s), ("cause", v.leading.cause)): v.leading.confidence for s, v in told if v.leading is not None},
+    )
+    yield Group(
+        HURT,
+        "",
+        "1 while more requests miss their promise than chance explains, else 0.",
+        {_scope(s): float(v.hurt) for s, v in told},
+    )
+    yield Group(
+        SETTING,
+        "",
+        "The value that a setting is to be given, for each cause that leads or contributes and has one.",
+        {
+            (*_scope(s), ("cause", found.cause), ("setting", found.action.setting)): found.action.value
+            for s, v in told
+            for found in (v.leading, *v.contributing)
+            if found is not None and found.action.setting and found.action.value is not None
+        },
     )
     yield Group(
         BINDING,

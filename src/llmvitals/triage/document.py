@@ -19,6 +19,7 @@ _OPTIONAL: tuple[tuple[str, Any], ...] = (
     ("scope", {}),
     ("binding", {}),
     ("classes", ()),
+    ("hurt", False),
 )
 
 

@@ -111,6 +111,7 @@ def _body(v: Verdict) -> dict[str, Any]:
         "scope": v.scope,
         "binding": asdict(v.binding),
         "classes": [asdict(one) for one in v.classes],
+        "hurt": v.hurt,
     }
 
 

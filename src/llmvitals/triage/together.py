@@ -49,7 +49,8 @@ def _speaking(ill: Sequence[Verdict], service: Verdict) -> Verdict:
     note = f"Seen on {_names(ill)} by itself; the sums over the whole service do not tell it."
     leading = replace(first.leading, note=f"{note} {first.leading.note}".strip())
     sentence = f"{_names(ill)}: {first.sentence}"
-    return replace(first, sentence=sentence, leading=leading, window=service.window, scope=service.scope)
+    hurt = service.hurt or first.hurt
+    return replace(first, sentence=sentence, leading=leading, window=service.window, scope=service.scope, hurt=hurt)
 
 
 def _names(ill: Sequence[Verdict]) -> str:

@@ -134,7 +134,10 @@ class ClassShare:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome. ``classes``: the worst first."""
+    """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome. ``classes``: the worst first.
+
+    ``hurt``: whether users do not get what was promised, over the window that was judged or the part of it that decided.
+    """
 
     outcome: Outcome
     sentence: str
@@ -146,3 +149,4 @@ class Verdict:
     scope: dict[str, Any] = field(default_factory=dict)
     binding: Binding = Binding()
     classes: tuple[ClassShare, ...] = ()
+    hurt: bool = False

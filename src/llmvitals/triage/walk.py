@@ -68,8 +68,9 @@ def diagnose_with(
             note = f"Holds for the last {part.seconds:.0f} s; the whole window has several phases."
             leading = replace(found.leading, note=f"{note} {found.leading.note}".strip())
             sentence = f"{found.sentence} {note}"
+            hurt = whole.hurt or found.hurt
             return replace(
-                found, leading=leading, window=whole.window, sentence=sentence, classes=whole.classes
+                found, leading=leading, window=whole.window, sentence=sentence, classes=whole.classes, hurt=hurt
             ), readings
     return whole, readings
 
@@ -168,6 +169,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         },
         dict(scope),
         binding(readings, settings),
+        hurt=_hurt(readings, settings),
     )
 
 
