@@ -38,6 +38,9 @@ class Budget:
     scope: tuple[str, ...] = SCOPE
 
 
+FINISHED = "llm_requests_finished_total"
+"""The counter that tells whether a server is in use."""
+
 _HTTP = "llm_http_requests_total"
 
 BUDGETS: tuple[Budget, ...] = (
@@ -75,3 +78,11 @@ BUDGETS: tuple[Budget, ...] = (
 )
 
 BY_ID: dict[str, Budget] = {one.id: one for one in BUDGETS}
+
+
+def counted_names() -> frozenset[str]:
+    """Every series of the page that budgets and alerts on use are counted from: requests that finished, those that missed their
+    promise, and the shares that were promised.
+    """
+    counters = (one.name for budget in BUDGETS for one in (*budget.missed, *budget.judged))
+    return frozenset({FINISHED, *counters, *(budget.objective for budget in BUDGETS if budget.objective)})

@@ -1,0 +1,186 @@
+"""A condition answered over a course in memory: what Prometheus would have said of the same pages, at each moment of a replay."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
+from operator import ge, gt, le, lt
+from typing import Any
+
+from llmvitals.alerts.budgets import BY_ID, FINISHED, Budget, Counted
+from llmvitals.alerts.conditions import (
+    Burns,
+    Busy,
+    Compared,
+    Concludes,
+    Condition,
+    Either,
+    Every,
+    Fell,
+    Fires,
+    Gone,
+    Hurt,
+    Steady,
+    Unless,
+    Written,
+)
+from llmvitals.alerts.counted import EDGE, Counters, Growth
+from llmvitals.alerts.course import Course, Moment
+from llmvitals.alerts.model import GONE_MEMORY
+from llmvitals.settings import Burn, Settings, seconds_of
+from llmvitals.triage.verdict import Outcome
+
+_OPS: dict[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
+_LOOKBACK = 300.0
+"""Seconds for which Prometheus takes a sample for the newest one."""
+
+_BUSY_SECONDS = 300.0
+
+
+def replayable(condition: Condition) -> bool:
+    """Whether a course of a server can answer it. What is written in PromQL asks of the watching itself."""
+    match condition:
+        case Written():
+            return False
+        case Every(parts) | Either(parts):
+            return all(map(replayable, parts))
+        case Unless(what, but):
+            return replayable(what) and replayable(but)
+        case _:
+            return True
+
+
+class Answers:
+    """Every condition at every moment of one course. Each is worked out once, for all moments."""
+
+    def __init__(self, course: Course, settings: Settings) -> None:
+        self._course, self._moments, self._settings = course, course.moments, settings
+        self._times = [moment.t for moment in course.moments]
+        self.over = cache(self._over)
+
+    @cached_property
+    def _counters(self) -> Counters:
+        return Counters(self._course)
+
+    def holds(self, condition: Condition, at: int, row: Burn | None = None) -> bool:
+        """Whether it holds at the moment of this index. ``row``: the one row of the settings that budgets are asked by, None: any.
+
+        Raises ValueError for what is not :func:`replayable`.
+        """
+        return self.over(condition, row)[at]
+
+    def _over(self, condition: Condition, row: Burn | None = None) -> list[bool]:
+        match condition:
+            case Fires(cause):
+                return self._each(lambda m: cause in m.firing and m.outcome != Outcome.HEALTHY.value)
+            case Hurt():
+                return self._each(lambda m: m.hurt)
+            case Concludes(outcomes):
+                return self._each(lambda m: m.outcome in outcomes)
+            case Compared(signal, op, bound, factor):
+                compare, limit = _OPS[op], number_of(self._settings, bound) * factor
+                return self._each(lambda m: signal in m.values and compare(m.values[signal], limit))
+            case Fell(signal, to, ago):
+                return self._since(signal, ago, lambda now, then: now < to * then)
+            case Steady(signal, within, ago):
+                return self._since(signal, ago, lambda now, then: abs(now - then) <= within * then)
+            case Burns(budget, severity):
+                rows = [row] if row else [one for one in self._settings.alerts.burns if one.severity == severity]
+                return self._any(self._burns(BY_ID[budget], one) for one in rows)
+            case Busy():
+                grown = self._counters.growth((Counted(FINISHED),), _BUSY_SECONDS).get((), [])
+                return self._any([[_at_least(grew, self._settings.alerts.least_requests) for grew in grown]])
+            case Gone(alone):
+                return self._gone(alone=alone)
+            case Every(parts):
+                return [all(held) for held in zip(*(self.over(part, row) for part in parts), strict=True)]
+            case Either(parts):
+                return self._any(self.over(part, row) for part in parts)
+            case Unless(what, but):
+                return [
+                    held and not spared for held, spared in zip(self.over(what, row), self.over(but, row), strict=True)
+                ]
+            case Written():
+                raise ValueError("it asks of the watching itself, which no course of a server can answer")
+
+    def _each(self, test: Callable[[Moment], bool]) -> list[bool]:
+        return list(map(test, self._moments))
+
+    def _any(self, several: Iterable[list[bool]]) -> list[bool]:
+        held = [False] * len(self._moments)
+        for one in several:
+            held = [before or now for before, now in zip(held, one, strict=True)] if one else held
+        return held
+
+    def _since(self, signal: str, ago: str, test: Callable[[float, float], bool]) -> list[bool]:
+        """A test of the newest number and the one that stood ``ago``."""
+        held = []
+        for moment in self._moments:
+            wanted = moment.t - seconds_of(ago)
+            at = bisect_right(self._times, wanted + EDGE) - 1
+            known = at >= 0 and wanted - self._times[at] < _LOOKBACK
+            then = self._moments[at].values.get(signal) if known else None
+            now = moment.values.get(signal)
+            held.append(now is not None and then is not None and test(now, then))
+        return held
+
+    def _burns(self, budget: Budget, row: Burn) -> list[bool]:
+        """Whether it burns as fast as one row says; with labels that have a budget of their own each, for one of them at least."""
+        windows = seconds_of(row.long), seconds_of(row.short)
+        judged, missed = (
+            [self._counters.growth(which, seconds, budget.by) for seconds in windows]
+            for which in (budget.judged, budget.missed)
+        )
+        groups = [group for group in judged[0] if group in missed[0]]
+        pairs = {group: [(m[group], j[group]) for m, j in zip(missed, judged, strict=True)] for group in groups}
+        return self._any(self._burning(self._limits(budget, group, row), pairs[group]) for group in groups)
+
+    def _burning(self, limits: Growth, windows: list[tuple[Growth, Growth]]) -> list[bool]:
+        enough = [_at_least(judged, self._settings.alerts.least_requests) for judged in windows[0][1]]
+        over = [list(map(_at_least, map(_share, *window), limits)) for window in windows]
+        return [all(held) for held in zip(enough, *over, strict=True)]
+
+    def _limits(self, budget: Budget, group: tuple[str, ...], row: Burn) -> Growth:
+        """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
+        if not budget.objective:
+            return [row.burn * (1 - self._settings.slo.objective)] * len(self._moments)
+        limits: Growth = []
+        for moment in self._moments:
+            own = (
+                value
+                for key, value in moment.counts.items()
+                if key.name == budget.objective and tuple(key.label(label) for label in budget.by) == group
+            )
+            promised = next(own, None)
+            limits.append(None if promised is None else row.burn * (1 - promised))
+        return limits
+
+    def _gone(self, *, alone: bool) -> list[bool]:
+        memory, named = seconds_of(GONE_MEMORY), -math.inf
+        served = self._counters.growth((Counted(FINISHED),), memory).get((), [None] * len(self._moments))
+        held = []
+        for moment, grew in zip(self._moments, served, strict=True):
+            named = moment.t if moment.named else named
+            missing = not moment.up and moment.t - named < memory
+            held.append(missing and (not alone or ((grew or 0.0) > 0 and not moment.elsewhere)))
+        return held
+
+
+def number_of(settings: Settings, bound: float | str) -> float:
+    """The number that a bound means: itself, or that of the setting with this dotted name."""
+    if not isinstance(bound, str):
+        return bound
+    found: Any = settings
+    for part in bound.split("."):
+        found = found[int(part)] if part.isdecimal() else getattr(found, part)
+    return float(found)
+
+
+def _at_least(value: float | None, least: float | None) -> bool:
+    return value is not None and least is not None and value >= least
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
