@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llmvitals.lab.draw import Draw
+from llmvitals.lab.draw import Draw, Longer
 from llmvitals.lab.truth import SLO
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.hardware import machine
 from llmvitals.simulator.roofline import Machine, step_cost
-from llmvitals.simulator.setup import Gateway, Setup
+from llmvitals.simulator.setup import Gateway, Restart, Setup
 from llmvitals.simulator.workload import Lengths, Stream, Workload
 
 WARM = 20.0
@@ -57,8 +57,14 @@ def times(draw: Draw) -> Times:
     """Scrape intervals as operators set them: this exporter's own 5 s, and Prometheus' usual 10, 15 and 30 s."""
     interval = draw.one((5.0, 10.0, 15.0, 30.0))
     window = max(60.0, 6 * interval)
-    onset = WARM + window + draw.between(0.0, interval)
-    return Times(interval, window, onset, onset + window * 1.2 + 10.0)
+    onset = WARM + draw.longer.calm + window + draw.between(0.0, interval)
+    return Times(interval, window, onset, onset + window * 1.2 + 10.0 + draw.longer.fault)
+
+
+def again(downs: tuple[Restart, ...], times: Times, longer: Longer) -> tuple[Restart, ...]:
+    """A window's restarts, and the same once more in every further window for which the play goes on."""
+    later = (times.window * i for i in range(1 + int(longer.fault // times.window)))
+    return tuple(replace(one, down=one.down + by, up=one.up + by) for by in later for one in downs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,24 @@ class By:
     severe: tuple[float, float]
 
 
-class Draw:
-    """One scenario's source of chance; the same seed draws the same numbers in the same order."""
+@dataclass(frozen=True, slots=True)
+class Longer:
+    """Seconds that a play lasts beyond what its verdict needs: ``calm`` before the onset, ``fault`` after it with the fault
+    still there.
+    """
 
-    def __init__(self, seed: str, severity: str = "clear") -> None:
-        self.severity = severity
+    calm: float = 0.0
+    fault: float = 0.0
+
+
+AS_SCORED = Longer()
+
+
+class Draw:
+    """One scenario's source of chance; the same seed draws the same numbers in the same order, however long it is watched."""
+
+    def __init__(self, seed: str, severity: str = "clear", longer: Longer = AS_SCORED) -> None:
+        self.severity, self.longer = severity, longer
         self._rng = random.Random(seed)
 
     def between(self, low: float, high: float) -> float:

@@ -13,6 +13,7 @@ from llmvitals.lab import spoil
 from llmvitals.lab.base import (
     ONE_GPU,
     SEVERAL,
+    again,
     base,
     pooled,
     prefill_seconds,
@@ -61,6 +62,7 @@ def vram_headroom(draw: Draw) -> Pair:
     at, times = good.times.onset, round(draw.by(By((1, 1), (1, 2), (2, 3))))
     gap = good.times.window / (times + 1)
     downs = tuple(Restart(at + gap * i + 1, at + gap * i + draw.between(8, 15), "gpu-oom") for i in range(times))
+    downs = again(downs, good.times, draw.longer)
     taken = good.setup.engine.machine.memory_bytes * draw.between(0.05, 0.09)
     return Pair(good.part("faults", restarts=downs, other_memory=((at, math.inf, taken),)), good)
 
@@ -361,6 +363,7 @@ def rollout(draw: Draw) -> Pair:
     gap = good.times.window / (times + 1)
     reason = draw.one(("probe", "rollout"))
     downs = tuple(Restart(at + gap * i + 1, at + gap * i + draw.between(8, 20), reason) for i in range(times))
+    downs = again(downs, good.times, draw.longer)
     return Pair(good.part("faults", restarts=downs), good)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.lab.base import WARM, Base
-from llmvitals.lab.draw import Draw
+from llmvitals.lab.draw import AS_SCORED, Draw, Longer
 from llmvitals.lab.machine import Machine
 from llmvitals.lab.result import LEVELS, Heard, Kind, Played, heard, level_of, sources_of
 from llmvitals.lab.scenario import Pair, Scenario
@@ -72,19 +72,20 @@ def plan(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) ->
     return tuple(jobs)
 
 
-def watch(job: Job, attempt: int = 0, *, fault: bool = True) -> Run:
-    """One draw of a job, watched to its end; without ``fault`` the same draw in which nothing is wrong."""
+def watch(job: Job, attempt: int = 0, *, fault: bool = True, longer: Longer = AS_SCORED) -> Run:
+    """One draw of a job, watched to its end, or ``longer``; without ``fault`` the same draw in which nothing is wrong."""
     row = BY_NAME[job.scenario]
-    draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity)
+    draw = Draw(f"{job.seed}/{row.name}/{job.number}/{attempt}", job.severity, longer)
     dialect = draw.one(row.dialects)
     pair = row.draw(draw)
-    return Run(pair.bad if fault else pair.good, pair, row, dialect, f"{job.seed}/{job.number}/{attempt}", attempt)
+    chance = f"{job.seed}/{job.number}/{attempt}"
+    return Run(pair.bad if fault else pair.good, pair, row, dialect, chance, attempt, longer)
 
 
-def showing(job: Job) -> tuple[Run, str]:
+def showing(job: Job, longer: Longer = AS_SCORED) -> tuple[Run, str]:
     """The first draw of a job that shows its cause; else the last one, and why it does not count."""
     for attempt in range(ATTEMPTS):
-        run = watch(job, attempt)
+        run = watch(job, attempt, longer=longer)
         why = _why_not(run.row, run.pair, run)
         if not why:
             break
@@ -137,19 +138,32 @@ class Look:
 
 
 class Run:
-    """One deployment, watched from its first page to the end of the scenario."""
+    """One deployment, watched from its first page to the end of the scenario, or ``longer``.
 
-    def __init__(self, base: Base, pair: Pair, row: Scenario, dialect: str, seed: str, attempt: int = 0) -> None:
+    ``judged``: seconds up to the last page in which its clients tell the truth: a window, and as much more.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        pair: Pair,
+        row: Scenario,
+        dialect: str,
+        seed: str,
+        attempt: int = 0,
+        longer: Longer = AS_SCORED,
+    ) -> None:
         times = base.times
+        self.judged = times.window + longer.fault
         self.base, self.row, self.pair, self.dialect, self.attempt = base, row, pair, dialect, attempt
         traced = sending(dialect, f"{row.name}/{seed}")
         self.live = Live(base.setup, origin=ORIGIN, dialect=dialect, spans=traced)
         self.labels = {"instance": INSTANCE, "model": base.setup.engine.model}
         self._traces = Tracing(self.live, self.labels, SETTINGS) if traced is not None else None
         first = READY if row.young else WARM
-        end = times.end + 2 * times.window if row.after else times.onset + row.lasts * times.window
+        end = times.end + 2 * times.window if row.after else times.onset + row.lasts * times.window + longer.fault
         self.onset = 0.0 if row.young else times.onset
-        last = min(end, times.window) if row.young else end
+        last = min(end, self.judged) if row.young else end
         self.last = (
             first + int((last - first) / times.interval) * times.interval
         )  # the last page is the newest there is
@@ -161,14 +175,14 @@ class Run:
         moment = first
         with Machine(self.live, self.labels, seed) as machine:
             while moment <= self.last + 1e-9:
-                if before is None and self.last - times.window <= moment:
-                    self.live.advance(ORIGIN + max(0.0, self.last - times.window))
+                if before is None and self.last - self.judged <= moment:
+                    self.live.advance(ORIGIN + max(0.0, self.last - self.judged))
                     before = Count.of(self.live.world)
                 self.snapshots.append(self._look(moment, pair, rng, reader, machine))
                 moment += times.interval
         self.live.advance(ORIGIN + self.last)
         assert before is not None
-        world, since = self.live.world, max(0.0, self.last - times.window)
+        world, since = self.live.world, max(0.0, self.last - self.judged)
         # what is meant to be well is held to the promise itself, harm to what nobody can mistake
         well = not (row.causes or row.truth)
         self.facts = facts(before, world, since, self.last, margin=1.0 if well else CLEARLY)
@@ -256,7 +270,7 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
         return f"nobody is hurt: {seen.bad:.0%} of {seen.calls} calls missed a promise"
     if pair.good is pair.bad:
         return ""
-    good = _without(pair, run.last)
+    good = _without(pair, run.last, run.judged)
     if row.hazard is not None and row.hazard(good):
         return "the hazard is there without the fault"
     if row.hazard is None and good.bad > MET:
@@ -264,9 +278,9 @@ def _why_not(row: Scenario, pair: Pair, run: Run) -> str:
     return ""
 
 
-def _without(pair: Pair, until: float) -> Facts:
+def _without(pair: Pair, until: float, judged: float) -> Facts:
     """The same draw without the fault: only its clients and counters are looked at."""
-    start, world = max(0.0, until - pair.good.times.window), World(pair.good.setup)
+    start, world = max(0.0, until - judged), World(pair.good.setup)
     world.advance(start)
     before = Count.of(world)
     world.advance(until)
