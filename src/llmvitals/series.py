@@ -6,6 +6,7 @@ names and labels that the exporter's page shows), so that a capture, a live scra
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -116,7 +117,23 @@ class Window:
 
     def slice(self, start: float, end: float) -> Window:
         """The part between two moments, both included."""
-        return Window.of((s for s in self.snapshots if start <= s.t <= end), start=start, end=end)
+        first = bisect_left(self.snapshots, start, key=lambda s: s.t)
+        last = bisect_right(self.snapshots, end, key=lambda s: s.t)
+        return Window(self.snapshots[first:last], start, end, _cut(self._index, start, end))
+
+
+def _cut(index: Mapping[str, tuple[Track, ...]], start: float, end: float) -> dict[str, tuple[Track, ...]]:
+    """What an index holds between two moments; windows that move over the same pages need not look at each sample again."""
+    found: dict[str, tuple[Track, ...]] = {}
+    for name, tracks in index.items():
+        kept: list[Track] = []
+        for track in tracks:
+            first, last = bisect_left(track.times, start), bisect_right(track.times, end)
+            if first < last:
+                kept.append(Track(track.labels, track.times[first:last], track.values[first:last]))
+        if kept:
+            found[name] = tuple(kept)
+    return found
 
 
 def _index(snapshots: tuple[Snapshot, ...]) -> dict[str, tuple[Track, ...]]:
