@@ -10,7 +10,7 @@ import pytest
 import requests
 import yaml
 
-from llmvitals.exporters import health, judge, selfmetrics
+from llmvitals.exporters import health, judge, promises, selfmetrics
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.schema import family_of
 from llmvitals.settings import Exporter as Limits
@@ -27,7 +27,10 @@ DERIVED = {f"llm_{s.id}" for s in SIGNALS} | {
     judge.VERDICT,
     judge.CHECK_STATE,
     judge.LEADING,
+    judge.HURT,
+    judge.SETTING,
     judge.BINDING,
+    *promises.NAMES,
 }
 
 

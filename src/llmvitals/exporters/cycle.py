@@ -17,17 +17,19 @@ from typing import Protocol
 import msgspec
 
 from llmvitals.errors import SettingsError
+from llmvitals.exporters import promises
 from llmvitals.exporters.health import families as health
 from llmvitals.exporters.judge import Scoped, families, judge
+from llmvitals.exporters.labels import grouping, kept, shared
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.neighbours import GpuPages
-from llmvitals.exporters.page import Block, canonical, text
+from llmvitals.exporters.page import Block, Group, canonical, plain, text
 from llmvitals.exporters.pods import Pods
 from llmvitals.exporters.readers import Troubles
 from llmvitals.exporters.spans.places import place_of
 from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
 from llmvitals.schema import Origin, origin_of
-from llmvitals.series import Snapshot
+from llmvitals.series import Labels, Snapshot
 from llmvitals.settings import Settings, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import SERVICE_KIND, joined
@@ -53,9 +55,9 @@ class Cycle:
     """One finished cycle. ``began``, ``ended``: unix seconds; ``seconds``: how long it took on a steady clock.
 
     ``blocks`` are the families of the page, ``page`` their text (format 0.0.4) without the exporter's own metrics.
-    ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals and
-    verdict alone: its engines' families are there already, and a sum over a page must not count them twice. ``history``:
-    how many of each target are kept.
+    ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals,
+    verdict and promises alone: its engines' families are there already, and a sum over a page must not count them twice.
+    ``counted``: the counters of promises. ``history``: how many of each target are kept.
     """
 
     began: float
@@ -68,6 +70,7 @@ class Cycle:
     history: Mapping[str, int]
     blocks: tuple[Block, ...]
     page: bytes
+    counted: tuple[Group, ...] = ()
 
 
 class Traces(Protocol):
@@ -213,14 +216,21 @@ class Engine:
             watch.forget(oldest - MARGIN_INTERVALS * config.interval_seconds)
         views = self._together(oldest)
         engines = {one.name: one.engines for one in views if one.engines}
-        judged, judging = judge([s for one in views for s in one.snapshots], self.settings, engines)
+        places = self._places(engines)
+        judged, judging = judge([s for one in views for s in one.snapshots], self.settings, engines, places)
         apart = {watch.name for watch in watches} - {one.name for one in views if one.kind != SERVICE_KIND}
         left = left_over(self._seen, frozenset().union(*(watch.gpus for watch in watches)))
         newest = (*self._newest(views, apart), *((left,) if left is not None else ()))
         got = (replace(one, collector="gateway") if one.instance in apart else one for one in collected)
         done = (*got, *judging)
         history = {watch.name: len(watch.history) for watch in watches}
-        blocks = (*canonical(newest), *families(judged, config.window_seconds), *health(done, history))
+        counted = tuple(promises.groups(self._promised(newest, views, places), self.settings))
+        blocks = (
+            *canonical(newest),
+            *plain(counted),
+            *families(judged, config.window_seconds),
+            *health(done, history),
+        )
         page = text(blocks)
         return Cycle(
             began=began,
@@ -233,6 +243,7 @@ class Engine:
             history=history,
             blocks=blocks,
             page=page,
+            counted=counted,
         )
 
     def _together(self, oldest: float) -> tuple[Observed, ...]:
@@ -261,6 +272,22 @@ class Engine:
                     if of_calls(k) or origin_of(k.label("family")) is Origin.GATEWAY
                 }
                 yield replace(page, samples=own)
+
+    def _places(self, engines: Mapping[str, Sequence[str]]) -> dict[str, Labels]:
+        """The labels by which each target and service (``engines``: what it is made of) is grouped."""
+        names = grouping(self.settings)
+        own = {watch.name: kept(watch.target.labels, names) for watch in self._watches.values()}
+        return own | {name: shared([own.get(engine, ()) for engine in members]) for name, members in engines.items()}
+
+    def _promised(
+        self, newest: Iterable[Snapshot], views: Iterable[Observed], places: Mapping[str, Labels]
+    ) -> Iterator[promises.Newest]:
+        """The pages whose promises are counted: those on the page, and each service's newest."""
+        yield from map(promises.Newest, newest)
+        names = grouping(self.settings)
+        for one in views:
+            if one.kind == SERVICE_KIND and one.snapshots:
+                yield promises.Newest(one.snapshots[-1], places[one.name], names)
 
     def _gather(self, until: float) -> tuple[dict[str, RawPage], dict[str, RawPage]]:
         limit = self.settings.exporter.timeout_seconds

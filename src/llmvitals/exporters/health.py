@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from llmvitals.exporters.page import Block, Group, gauges
+from llmvitals.exporters.page import Block, Group, plain
 from llmvitals.exporters.watch import Collected
 from llmvitals.series import Labels
 
@@ -16,7 +16,7 @@ NAMES = (SUCCESS, DURATION, HISTORY)
 
 def families(collected: Sequence[Collected], history: Mapping[str, int]) -> Iterator[Block]:
     """What the cycle did, as text."""
-    return gauges(groups(collected, history))
+    return plain(groups(collected, history))
 
 
 def groups(collected: Sequence[Collected], history: Mapping[str, int]) -> Iterator[Group]:

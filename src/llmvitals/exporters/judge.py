@@ -3,7 +3,8 @@
 Conventions of the page: a signal with a number is a gauge ``llm_<signal>{instance,model,window}``; one without is no
 gauge but ``llm_signal_gap{...,signal,gap} 1`` (a gap is never 0). Where a number is not exact, ``llm_signal_standing``
 says so beside it: a label on the gauge itself would break its series each time the standing changes. A signal that is
-the newest value of a canonical family of the same name has that family on the page already, and no second gauge.
+the newest value of a canonical family of the same name has that family on the page already, and no second gauge. All of
+them carry the labels by which their target is grouped (:mod:`llmvitals.exporters.labels`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llmvitals.exporters.logs import log
-from llmvitals.exporters.page import Block, Group, gauges
+from llmvitals.exporters.page import Block, Group, plain
 from llmvitals.exporters.watch import Collected
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Labels, Snapshot, Window
@@ -39,20 +40,28 @@ BINDING = "llm_binding"
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """What one instance and model showed in the window. ``verdict`` is None when the walk itself failed."""
+    """What one instance and model showed in the window. ``verdict`` is None when the walk itself failed.
+
+    ``place``: further labels of its series, where its target has them.
+    """
 
     instance: str
     model: str
     readings: Mapping[str, Reading]
     verdict: Verdict | None
+    place: Labels = ()
 
 
 def judge(
-    window: Sequence[Snapshot], settings: Settings, engines: Mapping[str, Sequence[str]] | None = None
+    window: Sequence[Snapshot],
+    settings: Settings,
+    engines: Mapping[str, Sequence[str]] | None = None,
+    places: Mapping[str, Labels] | None = None,
 ) -> tuple[tuple[Scoped, ...], list[Collected]]:
     """Every scope's readings and verdict, and how the collector ``triage`` did for each instance. Never raises.
 
-    ``engines``: of each service, the targets that it is made of.
+    ``engines``: of each service, the targets that it is made of; ``places``: of each target and service, what its series carry
+    beside instance and model.
     """
     judged: list[Scoped] = []
     spent: dict[str, Collected] = {}
@@ -62,7 +71,7 @@ def judge(
         before = spent.get(instance, Collected(instance, "triage", True, 0.0))
         took = before.seconds + time.perf_counter() - start
         spent[instance] = Collected(instance, "triage", before.ok and scoped.verdict is not None, took)
-        judged.append(scoped)
+        judged.append(replace(scoped, place=(places or {}).get(instance, ())))
     told = iter(settled([scoped.verdict for scoped in judged if scoped.verdict is not None]))
     whole = tuple(scoped if scoped.verdict is None else replace(scoped, verdict=next(told)) for scoped in judged)
     return whole, list(spent.values())
@@ -85,7 +94,7 @@ def _judged(instance: str, model: str, window: Window, settings: Settings, engin
 
 def families(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Block]:
     """The derived gauges and the verdict series as text."""
-    return gauges(groups(judged, window_seconds))
+    return plain(groups(judged, window_seconds))
 
 
 def groups(judged: Sequence[Scoped], window_seconds: float) -> Iterator[Group]:
@@ -157,7 +166,7 @@ def _help(signal: Signal) -> str:
 
 
 def _scope(scoped: Scoped) -> Labels:
-    return (("instance", scoped.instance), ("model", scoped.model))
+    return (("instance", scoped.instance), ("model", scoped.model), *scoped.place)
 
 
 def _gaps(judged: Sequence[Scoped]) -> Iterator[tuple[Labels, float]]:

@@ -1,4 +1,4 @@
-"""Values to exposition text: canonical families, derived gauges, the verdict series.
+"""Values to exposition text: canonical families, counters of promises, derived gauges, the verdict series.
 
 The format is Prometheus text 0.0.4, and OpenMetrics 1.0 from the same blocks (only the names in the counters' headers
 differ, and the exemplars, which the older format does not know). Written here and not through prometheus_client's registry
@@ -39,12 +39,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One family of gauges as values, before any format. ``unit``: base unit, '' for a plain count."""
+    """One family of gauges or counters as values, before any format. ``unit``: base unit, '' for a plain count."""
 
     name: str
     unit: str
     help: str
     samples: Mapping[Labels, float]
+    kind: Kind = Kind.GAUGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +133,12 @@ def _trace(snapshot: Snapshot, traced: dict[str, dict[str, str]]) -> None:
             traced.setdefault(row.family, {})[f"{line}\n"] = f"{line} # {about}\n"
 
 
-def gauges(groups: Iterable[Group]) -> Iterator[Block]:
-    """Gauge families as text; nothing where there is no sample."""
+def plain(groups: Iterable[Group]) -> Iterator[Block]:
+    """Families of gauges and counters as text; nothing where there is no sample."""
     for group in groups:
         lines = "".join(f"{prefix(series(group.name, **dict(k)))}{number(v)}\n" for k, v in group.samples.items())
         if lines:
-            yield Block(group.name, Kind.GAUGE.value, group.help, lines)
+            yield Block(group.name, group.kind.value, group.help, lines)
 
 
 def text(blocks: Iterable[Block]) -> bytes:

@@ -174,7 +174,11 @@ class Watch:
             return self.ingest.snapshot(page)
         except Exception as error:  # a page that breaks the parser is that target's trouble alone
             log("ingest-failed", level=logging.ERROR, instance=self.name, error=repr(error))
-            return Snapshot(page.t, {series(UP, instance=self.name): 0.0}, detail=f"cannot be read: {error!r}")
+            return Snapshot(
+                page.t,
+                {series(UP, **{**self.target.labels, "instance": self.name}): 0.0},
+                detail=f"cannot be read: {error!r}",
+            )
 
     def _noted(self, snapshot: Snapshot) -> bool:
         up = any(value == 1.0 for key, value in snapshot.samples.items() if key.name == UP)

@@ -19,7 +19,7 @@ from llmvitals.exporters.cycle import Cycle
 from llmvitals.exporters.otlp.model import Bars, Metric, Number, Point
 from llmvitals.exporters.otlp.starts import NS, Starts
 from llmvitals.exporters.otlp.units import unit_of
-from llmvitals.exporters.page import row_of
+from llmvitals.exporters.page import Group, row_of
 from llmvitals.schema import BY_NAME, FAMILIES, Family, Kind, Origin, origin_of
 from llmvitals.series import Exemplar, Labels, Snapshot, series
 
@@ -52,17 +52,17 @@ class Values:
         self.left_out = 0
 
     def of(self, cycle: Cycle) -> list[Metric]:
-        """Everything that the page shows of the targets: canonical families, signals, verdicts, collectors."""
+        """Everything that the page shows of the targets: canonical families, promises, signals, verdicts, collectors."""
         self.left_out = 0
         at = int(cycle.ended * NS)
         told, process = _collected(cycle.snapshots), _process_starts(cycle.snapshots)
         made = [self._canonical(family, told[family.name], at, process) for family in FAMILIES if family.name in told]
         for group in (
+            *cycle.counted,
             *judge.groups(cycle.scopes, cycle.window_seconds),
             *health.groups(cycle.collected, cycle.history),
         ):
-            unit = unit_of(group.name, Kind.GAUGE, group.unit)
-            made.append(Metric(group.name, Kind.GAUGE, unit, group.help, at, self._gauges(group.samples)))
+            made.append(self._plain(group, at, process))
         self.starts.forget(at)
         return [metric for metric in made if metric.points]
 
@@ -88,6 +88,15 @@ class Values:
             points = self._gauges(told.numbers)
         unit = unit_of(family.name, family.kind, family.unit)
         return Metric(family.name, family.kind, unit, family.help, at, points)
+
+    def _plain(self, group: Group, at: int, process: Mapping[str, int]) -> Metric:
+        """A family that is no canonical one; its counters count what engines do."""
+        points: Sequence[Point]
+        if group.kind is Kind.COUNTER:
+            points = self._counters(group.name, group.samples, at, process)
+        else:
+            points = self._gauges(group.samples)
+        return Metric(group.name, group.kind, unit_of(group.name, group.kind, group.unit), group.help, at, points)
 
     def _gauges(self, samples: Mapping[Labels, float]) -> list[Number]:
         known = [Number(labels, 0, value) for labels, value in samples.items() if not math.isnan(value)]
