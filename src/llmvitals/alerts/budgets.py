@@ -1,7 +1,8 @@
 """Error budgets: what of all requests may miss which promise, and which counters of the page say how many did.
 
-Counters, not gauges, so that a share over any window weighs each request once. ``missed`` counts only what certainly missed: beyond the
-histogram's edge at or above the threshold (:mod:`llmvitals.signals.budget`), answers that failed, or what traces told.
+Counters, not gauges, so that a share over any window weighs each request once. ``missed`` counts only what certainly
+missed: beyond the histogram's edge at or above the threshold (:mod:`llmvitals.signals.budget`), answers that failed, or
+what traces told.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Counted:
 class Budget:
     """One budget: what missed, of what; summed over ranks. ``by``: labels beside the scope that each have a budget of their own.
 
-    ``needs``: the family without which an engine's page cannot say; ``objective``: the series of the share that was promised ('': the
-    settings' ``slo.objective``); ``scope``: the labels of a scope that its counters carry.
+    ``needs``: the family without which an engine's page cannot say; ``objective``: the series of the share that was
+    promised ('': the settings' ``slo.objective``); ``scope``: the labels of a scope that its counters carry.
     """
 
     id: str
