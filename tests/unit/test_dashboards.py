@@ -13,19 +13,25 @@ import pytest
 
 from llmvitals.dashboards import grafana
 from llmvitals.dashboards.layout import BOARDS, Kind, Panel, Query
+from llmvitals.exporters import health, selfmetrics
 from llmvitals.schema import SCOPE, family_of
-from llmvitals.settings import Alerts, Settings, Slo, Thresholds
+from llmvitals.settings import Alerts, Burn, Settings, Slo, Thresholds
+from llmvitals.signals import budget
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.replica import Limits, limits_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
-OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_")  # they name no model
+OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llmvitals_")  # they name no model
 TYPES = {"timeseries", "stat", "state-timeline", "xychart"}
 MAX_OPEN = 25
 ONE_BY_ONE = "Requests, one by one"
 MACHINE = ["GPUs and the links between them", "The host under the engine"]
+ALERTS, PROMISES, WATCHING = "Alerts", "Promises: how fast their budgets burn", "Who watches: the exporters themselves"
+LONG = {row.long for row in Settings().alerts.burns}
+OF_THE_EXPORTER = {*selfmetrics.NAMES, *health.NAMES}
+PROMISE_COUNTERS = {budget.JUDGED, budget.MISSED}
 SERVING = "dashboards/llm-serving.json"
 PICTURE = "KV usage against compute, replica by replica"
 
@@ -101,14 +107,15 @@ def test_nothing_is_null_but_the_lowest_threshold(board):
 def test_at_most_25_panels_are_open_and_the_machine_is_a_click_away(board):
     rows = [p for p in board["panels"] if p["type"] == "row"]
     assert len(board["panels"]) - len(rows) <= MAX_OPEN
-    assert [row["title"] for row in rows if row["collapsed"]] == [ONE_BY_ONE, *MACHINE]
+    assert [row["title"] for row in rows if row["collapsed"]] == [ALERTS, PROMISES, ONE_BY_ONE, *MACHINE, WATCHING]
     assert all(bool(row["panels"]) == row["collapsed"] for row in rows)
 
 
 def test_the_verdict_and_the_two_separations_stand_above_the_three_layers():
     panels = DATA[SERVING]["panels"]
     rows = [p["title"] for p in panels if p["type"] == "row"]
-    assert rows == ["User experience", ONE_BY_ONE, "Queue and admission", "Engine and hardware", *MACHINE]
+    layers = ["User experience", PROMISES, ONE_BY_ONE, "Queue and admission", "Engine and hardware"]
+    assert rows == [ALERTS, *layers, *MACHINE, WATCHING]
     first_row = min(p["gridPos"]["y"] for p in panels if p["type"] == "row")
     top = [p["title"] for p in panels if p["gridPos"]["y"] < first_row]
     assert top[0] == "Verdict"
@@ -168,12 +175,12 @@ def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(panel):
     assert refs == sorted(set(refs))
     for target in panel["targets"]:
         assert target["datasource"] == panel["datasource"]
-        selectors = re.findall(r"\b(llm_\w+)(\{[^}]*\})?", target["expr"])
-        assert selectors
+        selectors = re.findall(r"\b(llm[_:][\w:]+|llmvitals_collector_\w+)(\{[^}]*\})?", target["expr"])
+        assert selectors or re.search(r"\b(ALERTS|up|llmvitals_\w+)\b", target["expr"])
         assert all('instance=~"$instance"' in s for _, s in selectors)
         assert all('model=~"$model"' in s for name, s in selectors if of_a_model(name))
         windows = re.findall(r"\[([^\]]*)\]", target["expr"])
-        assert set(windows) <= {"$__rate_interval", "$__range"}
+        assert set(windows) <= {"$__rate_interval", "$__range"} | LONG
 
 
 @drawn
@@ -182,16 +189,18 @@ def test_every_series_is_canonical_or_a_gauge_of_the_exporter(panel):
         for name in metrics(target["expr"]):
             derived = BY_ID.get(name.removeprefix("llm_"))
             gauge = derived is not None and derived.expr is None
-            assert family_of(name) or gauge or name in TRIAGE, name
+            assert family_of(name) or gauge or name in TRIAGE | PROMISE_COUNTERS, name
+        assert set(re.findall(r"\bllmvitals_\w+", target["expr"])) <= OF_THE_EXPORTER
 
 
 @pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
 def test_every_runbook_that_a_panel_links_to_exists(panel):
     assert set(panel.causes) <= BY_CAUSE.keys()
+    assert not set(panel.symptoms) & BY_CAUSE.keys()
     links = [link["url"] for link in of(panel.title)["links"][1:]]
-    assert links == [f"${{runbook_url}}/{cause}.md" for cause in panel.causes]
-    missing = [cause for cause in panel.causes if not (ROOT / "runbooks" / f"{cause}.md").is_file()]
-    assert not missing
+    slugs = (*panel.symptoms, *panel.causes)
+    assert links == [f"${{runbook_url}}/{slug}.md" for slug in slugs]
+    assert not [slug for slug in slugs if not (ROOT / "runbooks" / f"{slug}.md").is_file()]
 
 
 @drawn
@@ -202,20 +211,31 @@ def test_every_panel_leads_to_the_triage_app(panel):
 
 @pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
 def test_the_legend_shows_the_labels_that_the_query_keeps(panel):
-    for query, target in zip(panel.queries, of(panel.title)["targets"], strict=panel.kind is not Kind.XY):
+    asked = grafana.queries(panel, Settings())
+    for query, target in zip(asked, of(panel.title)["targets"], strict=panel.kind is not Kind.XY):
         shown = tuple(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         kept = re.search(r"by \(([^)]*)\)", target["expr"])
         assert kept is not None
-        assert set(shown) == set(filter(None, kept[1].split(", "))) - {"le"}
+        linked = {"cause"} if panel.title == "Alerts over time" else set()  # a click needs it, nobody reads it
+        assert set(shown) == set(filter(None, kept[1].split(", "))) - {"le"} - linked
         assert bool(query.signal) != bool(query.promql)
 
 
 @pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
 def test_queries_of_a_panel_differ_by_hue_or_dash(panel):
     together = [
-        (a, b) for a, b in combinations(panel.queries, 2) if not a.names and not (a.column and a.legend == b.legend)
+        (a, b)
+        for a, b in combinations(grafana.queries(panel, Settings()), 2)
+        if not a.names and not (a.column and a.legend == b.legend)
     ]
     assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in together)
+
+
+STRICT_BURNS = (
+    Burn(severity="page", burn=8, long="10m", short="2m"),
+    Burn(severity="page", burn=4, long="2h", short="10m"),
+    Burn(severity="ticket", burn=1.5, long="2d", short="4h"),
+)
 
 
 @pytest.mark.parametrize("panel", [p for p in LAID if p.limits], ids=lambda p: p.title)
@@ -230,6 +250,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
             vram_margin=0.08,
             resource_limit=0.77,
         ),
+        alerts=Alerts(burns=STRICT_BURNS),
     )
     defaults, changed = grafana.limits(panel, Settings()), grafana.limits(panel, strict)
     assert not {value for value, _ in defaults} & {value for value, _ in changed}
@@ -245,7 +266,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
 def test_a_query_in_another_unit_has_its_own_axis_without_the_panels_line(panel):
     overrides = {o["matcher"]["options"]: o["properties"] for o in of(panel.title)["fieldConfig"]["overrides"]}
     assert panel.top is None or all(not q.unit for q in panel.queries), "the panel's maximum would cut it off"
-    for query, target in zip(panel.queries, of(panel.title)["targets"], strict=True):
+    for query, target in zip(grafana.queries(panel, Settings()), of(panel.title)["targets"], strict=True):
         properties = {p["id"]: p["value"] for p in overrides[target["refId"]]}
         assert ("unit" in properties) == bool(query.unit)
         if query.unit:
@@ -288,16 +309,19 @@ def test_a_click_on_a_value_uses_labels_that_the_value_has():
     assert [p["title"] for p, _ in leading] == [
         "Verdict",
         "Leading cause and its confidence",
+        "Causes over time",
+        "Alerts over time",
         PICTURE,
         "Not in the picture, and what is missing",
     ]
-    assert "__data.fields.instance}&model=${__data.fields.model}" in leading[2][1]["url"], (
+    assert "__data.fields.instance}&model=${__data.fields.model}" in leading[4][1]["url"], (
         "a row of a table has no labels"
     )
     for panel, link in (found for found in leading if found[0]["title"] != PICTURE):
         labels = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
         assert labels
-        assert all(f"{{{{{label}}}}}" in t["legendFormat"] for t in panel["targets"] for label in labels)
+        kept = [re.search(r"by \(([^)]*)\)", t["expr"])[1].split(", ") for t in panel["targets"]]
+        assert all(labels <= set(one) for one in kept)
 
 
 def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
@@ -309,9 +333,16 @@ def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
 
 
 def test_a_state_has_words_for_every_value_it_can_take():
-    for panel in (p for p in LAID if p.kind is Kind.TIMELINE):
-        for query in panel.queries:
-            assert {value for value, _, _ in query.names} == {0, 1, 2}
+    states = {
+        panel.title: [{value for value, _, _ in query.names} for query in panel.queries]
+        for panel in LAID
+        if panel.kind is Kind.TIMELINE
+    }
+    assert states == {
+        "Causes over time": [{0, 1, 2}],
+        "Alerts over time": [{0, 1, 2}],
+        "Collectors that failed": [{0, 1}],
+    }
 
 
 def groups() -> list[tuple[str, list[dict]]]:
@@ -381,3 +412,32 @@ def test_without_grafanalib_the_error_says_what_to_install():
     assert ended.returncode != 0
     assert "MissingExtraError" in ended.stderr
     assert "pip install 'llmvitals[dashboards]'" in ended.stderr
+
+
+def test_a_burn_is_asked_over_the_windows_and_drawn_at_the_lines_of_the_settings():
+    board = json.loads(grafana.files(Settings(alerts=Alerts(burns=STRICT_BURNS)))[SERVING])
+    shown = {p["title"]: p for p in panels_of(board)}
+    paged, tickets = shown["First tokens in time"], shown["Budgets over hours and days"]
+    assert [set(re.findall(r"\[(\w+)\]", t["expr"])) for t in paged["targets"]] == [{"10m"}, {"2h"}]
+    assert [t["legendFormat"].split(":")[0] for t in paged["targets"]] == ["over 10m", "over 2h"]
+    assert all("(1 - 0.95)" in t["expr"] for t in paged["targets"])
+    assert {w for t in tickets["targets"] for w in re.findall(r"\[(\w+)\]", t["expr"])} == {"2d"}
+    assert [s["value"] for s in tickets["fieldConfig"]["defaults"]["thresholds"]["steps"]] == [None, 1.5]
+    assert tickets["maxDataPoints"] <= 100, "each point looks back over days"
+
+
+def test_without_burns_of_a_severity_nothing_is_asked_and_that_is_said():
+    board = json.loads(grafana.files(Settings(alerts=Alerts(burns=STRICT_BURNS[:2])))[SERVING])
+    panel = next(p for p in panels_of(board) if p["title"] == "Budgets over hours and days")
+    assert panel["targets"] == []
+    assert "none is set" in panel["description"]
+
+
+def test_the_objective_the_job_and_the_app_are_those_of_the_settings():
+    chosen = Settings(slo=Slo(objective=0.99), alerts=Alerts(job='the "one"', app_url="https://triage.example.org"))
+    board = json.loads(grafana.files(chosen)[SERVING])
+    shown = {p["title"]: p["targets"] for p in panels_of(board)}
+    assert all(t["expr"].endswith("/ (1 - 0.99)") for t in shown["Pace of tokens"])
+    assert shown["Exporters, as Prometheus sees them"][0]["expr"] == r'min by (instance) (up{job="the \"one\""})'
+    variables = {v["name"]: v for v in board["templating"]["list"]}
+    assert variables["app_url"]["query"] == "https://triage.example.org"

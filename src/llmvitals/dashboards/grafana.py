@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from llmvitals.dashboards.alerting import FIRING, RUNBOOKS
 from llmvitals.dashboards.layout import BOARDS
 from llmvitals.dashboards.model import (
     GREY,
     INSTANCE,
     SELECTOR,
+    VERMILLION,
     WINDOW,
     Board,
     Kind,
@@ -24,7 +27,7 @@ from llmvitals.dashboards.model import (
     Row,
 )
 from llmvitals.dashboards.panels import LINES, STATES, TILES, Points, Threshold, Traced, Variable, XYChart, core, today
-from llmvitals.settings import Settings
+from llmvitals.settings import Burn, Settings
 from llmvitals.signals.algebra import Quantile
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql import to_promql
@@ -38,6 +41,8 @@ _EDGE = 0.05
 
 _OF_ROW = "${app_url}/?instance=${__data.fields.instance}&model=${__data.fields.model}"
 _SIGNAL = re.compile(r"<(\w+)>")
+_SETTING = re.compile(r"<(\w+(?:\.\w+)+)>")
+_LONG = "<long>"
 _OF_VALUE: dict[Leads, list[dict[str, Any]]] = {
     Leads.NOWHERE: [],
     Leads.APP: [
@@ -51,6 +56,7 @@ _OF_VALUE: dict[Leads, list[dict[str, Any]]] = {
         {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}.md", "targetBlank": True},
     ],
 }
+_OF_VALUE[Leads.ALERT] = _OF_VALUE[Leads.RUNBOOK]  # but for those of the table of alerts
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
@@ -59,13 +65,33 @@ def files(settings: Settings | None = None) -> dict[str, str]:
     return {b.file: json.dumps(today(_board(b, chosen)), indent=2, sort_keys=True) + "\n" for b in BOARDS}
 
 
-def promql(query: Query) -> str:
+def queries(panel: Panel, settings: Settings) -> tuple[Query, ...]:
+    """The queries of a panel, those on burns once for each row of the settings that they are for, all but the first dashed."""
+    return tuple(one for query in panel.queries for one in _each_burn(query, settings))
+
+
+def _each_burn(query: Query, settings: Settings) -> Iterator[Query]:
+    if not query.burns:
+        yield query
+        return
+    for at, burn in enumerate(_burns(settings, query.burns)):
+        legend, asked = (text.replace(_LONG, burn.long) for text in (query.legend, query.promql))
+        yield replace(query, legend=legend, promql=asked, dashed=at > 0)
+
+
+def _burns(settings: Settings, severity: str) -> tuple[Burn, ...]:
+    return tuple(row for row in settings.alerts.burns if row.severity == severity)
+
+
+def promql(query: Query, settings: Settings | None = None) -> str:
     """What a query asks: its own PromQL, a signal's, or the exporter's gauge where the algebra cannot say the signal.
 
     A quantile of an empty histogram is NaN in Prometheus; the comparison drops it, so the panel says why it is empty.
     """
     if query.promql:
-        return _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), query.promql)
+        known = settings or Settings()
+        asked = _SETTING.sub(lambda found: _said(attrgetter(found[1])(known)), query.promql)
+        return _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), asked)
     expr = BY_ID[query.signal].expr
     if expr is None:
         together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
@@ -75,15 +101,23 @@ def promql(query: Query) -> str:
     return f"{text} >= 0" if isinstance(expr, Quantile) else text
 
 
+def _said(value: float | str) -> str:
+    """A setting inside PromQL: a number, or text that stands between quotation marks."""
+    return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else f"{value:g}"
+
+
 def limits(panel: Panel, settings: Settings) -> tuple[tuple[float, str], ...]:
     """The lines of a panel as number and colour, in rising order."""
     return tuple(sorted(pair for limit in panel.limits for pair in _numbers(limit, settings)))
 
 
 def _numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
+    if limit.severity:
+        yield from ((row.burn, limit.color) for row in _burns(settings, limit.severity))
+        return
     value = attrgetter(limit.setting)(settings)
     for number in value if isinstance(value, tuple) else (value,):
-        yield (1.0 - number if limit.rest else number), limit.color
+        yield (1.0 - number if limit.rest else number * limit.times), limit.color
 
 
 def _board(board: Board, settings: Settings) -> core.Dashboard:
@@ -98,7 +132,7 @@ def _board(board: Board, settings: Settings) -> core.Dashboard:
         timezone="browser",
         time=core.Time("now-30m", "now"),
         timePicker=core.TimePicker(["30s", "1m", "5m", "15m"], None),
-        annotations=core.Annotations([_restarts()]),
+        annotations=core.Annotations([_restarts(), _alerts()]),
         links=[_APP],
         templating=core.Templating(_variables(settings)),
         panels=list(_placed(board, settings)),
@@ -135,12 +169,12 @@ def _variables(settings: Settings) -> list[Variable]:
             label="Triage app",
             description="Where the triage app runs; panels link to it.",
             type="textbox",
-            query="http://localhost:8501",
+            query=settings.alerts.app_url or "http://localhost:8501",
         ),
         Variable(
             name="runbook_url",
             label="Runbooks",
-            description="Where the runbooks are read; panels link to the page of each cause.",
+            description="Where the runbooks are read; panels link to the page of each alert and cause.",
             type="textbox",
             query=settings.alerts.runbook_base.rstrip("/"),
         ),
@@ -156,6 +190,18 @@ def _restarts() -> dict[str, Any]:
         "iconColor": GREY,
         "expr": f"changes(llm_process_start_time_seconds{{{INSTANCE}}}[{WINDOW}]) > 0",
         "titleFormat": "restart of {{instance}}",
+    }
+
+
+def _alerts() -> dict[str, Any]:
+    return {
+        "name": "Alerts",
+        "datasource": _SOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": VERMILLION,
+        "expr": FIRING,
+        "titleFormat": "{{alertname}} {{instance}} {{model}}",
     }
 
 
@@ -191,19 +237,34 @@ def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -
         "id": number,
         "gridPos": place,
         "title": panel.title,
-        "description": panel.description.format(slo=settings.slo, thresholds=settings.thresholds, lines=lines),
+        "description": panel.description.format(
+            slo=settings.slo,
+            thresholds=settings.thresholds,
+            exporter=settings.exporter,
+            lines=lines,
+            pages=_told(settings, "page"),
+            tickets=_told(settings, "ticket"),
+        ),
         "dataSource": _SOURCE,
-        "maxDataPoints": None,  # one point per pixel
-        "targets": [_target(panel, query, at) for at, query in enumerate(panel.queries)],
-        "links": [_APP, *map(_runbook, panel.causes)],
+        "maxDataPoints": panel.points or None,  # one point per pixel
+        "targets": [_target(panel, query, at, settings) for at, query in enumerate(queries(panel, settings))],
+        "links": [_APP, *map(_runbook, (*panel.symptoms, *panel.causes))],
         "thresholds": [Threshold(GREY), *(Threshold(color, value) for value, color in limits(panel, settings))],
     }
     if panel.kind is Kind.XY:
-        return _points(panel, common, lines)
-    return _DRAW[panel.kind](panel, common | {"overrides": [*_overrides(panel), *_named(panel)]})
+        return _points(panel, common, lines, settings)
+    return _DRAW[panel.kind](
+        panel, common | {"overrides": [*_overrides(panel, settings), *_named(panel), *_linked(panel)]}
+    )
 
 
-def _points(panel: Panel, common: dict[str, Any], lines: list[float]) -> core.Panel:
+def _told(settings: Settings, severity: str) -> str:
+    """The burns of a severity in words."""
+    rows = (f"{row.burn:g} over {row.long} and {row.short}" for row in _burns(settings, severity))
+    return "; ".join(rows) or "none is set"
+
+
+def _points(panel: Panel, common: dict[str, Any], lines: list[float], settings: Settings) -> core.Panel:
     """The groups of points in order of their queries, and their lines as one group more."""
     groups = []
     for name, mine in groupby(enumerate(panel.queries), lambda found: found[1].legend):
@@ -219,7 +280,12 @@ def _points(panel: Panel, common: dict[str, Any], lines: list[float]) -> core.Pa
     links = [{"title": "Triage app", "url": _OF_ROW, "targetBlank": True}] if panel.leads is Leads.APP else []
     return XYChart(
         **common
-        | {"targets": [*common["targets"], *(_target(panel, query, used + n) for n, query in enumerate(across))]},
+        | {
+            "targets": [
+                *common["targets"],
+                *(_target(panel, query, used + n, settings) for n, query in enumerate(across)),
+            ]
+        },
         groups=tuple(groups),
         unit=panel.unit,
         low=-_EDGE,
@@ -265,7 +331,12 @@ def _states(panel: Panel, common: dict[str, Any]) -> core.Panel:
         **common,
         mappings=_mappings(panel.queries[0].names),
         showValue="never",
-        extraJson={"options": STATES, "fieldConfig": {"defaults": {"noValue": panel.empty, "unit": panel.unit}}},
+        extraJson={
+            "options": STATES,
+            "fieldConfig": {
+                "defaults": {"noValue": panel.empty, "unit": panel.unit, "links": _OF_VALUE[panel.leads]},
+            },
+        },
     )
 
 
@@ -292,12 +363,12 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.Panel:
 _DRAW = {Kind.STAT: _tiles, Kind.TIMELINE: _states, Kind.LINES: _lines, Kind.STACK: _lines}
 
 
-def _target(panel: Panel, query: Query, at: int) -> Any:  # noqa: ANN401 - grafanalib has no types
+def _target(panel: Panel, query: Query, at: int, settings: Settings) -> Any:  # noqa: ANN401 - grafanalib has no types
     labels = "".join(f" {{{{{label}}}}}" for label in query.by)
     target: Any = Traced if query.exemplar else core.Target
     return target(
         refId=_ref(at),
-        expr=promql(query),
+        expr=promql(query, settings),
         legendFormat=query.legend + labels,
         instant=panel.kind in (Kind.STAT, Kind.XY),
         datasource=_SOURCE,
@@ -309,10 +380,11 @@ def _ref(at: int) -> str:
     return "ABCDEFGHIJKLMN"[at]
 
 
-def _overrides(panel: Panel) -> Iterator[dict[str, Any]]:
+def _overrides(panel: Panel, settings: Settings) -> Iterator[dict[str, Any]]:
     """What sets one query apart from its panel: its hue, its dash, its own unit on the right axis, its words."""
-    for at, query in enumerate(panel.queries):
-        lone = panel.kind is Kind.LINES and len(panel.queries) == 1
+    asked = queries(panel, settings)
+    for at, query in enumerate(asked):
+        lone = panel.kind is Kind.LINES and len(asked) == 1
         properties: list[dict[str, Any]] = [
             {"id": "color", "value": {"mode": "shades" if lone else "fixed", "fixedColor": query.color}}
         ]
@@ -337,6 +409,16 @@ def _named(panel: Panel) -> Iterator[dict[str, Any]]:
         }
 
 
+def _linked(panel: Panel) -> Iterator[dict[str, Any]]:
+    """A click on a value that stands for an alert opens that alert's runbook."""
+    for slug, names in RUNBOOKS if panel.leads is Leads.ALERT else ():
+        link = {"title": f"Runbook: {slug}", "url": f"${{runbook_url}}/{slug}.md", "targetBlank": True}
+        yield {
+            "matcher": {"id": "byRegexp", "options": f"^({'|'.join(names)}) .*"},
+            "properties": [{"id": "links", "value": [link]}],
+        }
+
+
 def _mappings(names: tuple[tuple[int, str, str], ...]) -> list[dict[str, Any]]:
     return [
         {
@@ -348,7 +430,7 @@ def _mappings(names: tuple[tuple[int, str, str], ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _runbook(cause: str) -> core.DashboardLink:
+def _runbook(slug: str) -> core.DashboardLink:
     return core.DashboardLink(
-        type="link", title=f"Runbook: {cause}", uri=f"${{runbook_url}}/{cause}.md", targetBlank=True, keepTime=False
+        type="link", title=f"Runbook: {slug}", uri=f"${{runbook_url}}/{slug}.md", targetBlank=True, keepTime=False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.alerting import ALERTS, PROMISES, WATCHING
 from llmvitals.dashboards.hardware import GPUS, HOST, PLACED, UNPLACED
 from llmvitals.dashboards.model import (
     BLUE,
@@ -46,6 +47,7 @@ VERDICT = Row(
             " beside it. shedding: load is refused and what is admitted is served in time. undetermined: something is"
             " wrong that the numbers cannot name; click for what it is blind to.",
             NO_EXPORTER,
+            symptoms=("users-hurt", "half-blind"),
             height=5,
             leads=Leads.APP,
             by_name=True,
@@ -95,6 +97,7 @@ VERDICT = Row(
             "Whether each target gave a readable page, and how many checks lack a number they need. A check without"
             " its input is neither green nor red. If a target does not answer, everything below it is old.",
             NO_EXPORTER,
+            symptoms=("target-gone", "nobody-watches"),
             causes=("telemetry-broken", "not-serving"),
             height=5,
         ),
@@ -115,10 +118,11 @@ VERDICT = Row(
                 ),
             ),
             "One line per cause whose check fired in this time. 'explained by another' means that its condition holds"
-            " but an earlier cause accounts for it. Begin with the line that began first.",
+            " but an earlier cause accounts for it. Begin with the line that began first. Click one for its runbook.",
             "no check fired, or no exporter: read the verdict",
             width=24,
             height=6,
+            leads=Leads.RUNBOOK,
         ),
         Panel(
             Kind.STACK,
@@ -181,6 +185,7 @@ USER = Row(
             " s. Above it, look at the queue band on top first. Quantiles lie inside a bucket; the last bucket shows"
             " its lower bound.",
             NO_TRAFFIC,
+            symptoms=("users-hurt", "first-tokens-late"),
             causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "cold-start"),
             limits=(Limit("slo.ttft_seconds"),),
         ),
@@ -193,6 +198,7 @@ USER = Row(
             " {slo.tpot_seconds:g} s. p50 above it too: slow for everybody, the batch is too large. Only p95: some"
             " requests are stalled or preempted.",
             NO_TRAFFIC,
+            symptoms=("users-hurt", "tokens-slow"),
             causes=("batch-too-large", "prefill-decode-interference", "preemption-thrash"),
             limits=(Limit("slo.tpot_seconds"),),
         ),
@@ -232,6 +238,7 @@ USER = Row(
             " Where traces tell every request, the exact share is drawn, each held to its own class."
             " The line is the objective, {slo.objective:g}.",
             "no traffic, or too many requests in flight to say",
+            symptoms=("users-hurt", "goodput-low"),
             causes=("unbounded-queue", "batch-too-large"),
             limits=(Limit("slo.objective"),),
             top=1,
@@ -251,6 +258,7 @@ USER = Row(
             " {thresholds.error_ratio:g}, is where a client should stop trying. Rejections with"
             " a bounded queue are load shed on purpose.",
             "no traffic, or the page has no HTTP series",
+            symptoms=("answers-fail",),
             causes=("not-serving", "rollout-and-probes", "retry-storm", "overloaded-and-shedding"),
             limits=(Limit("thresholds.error_ratio"),),
         ),
@@ -309,6 +317,7 @@ QUEUE = Row(
             "Requests that arrive and that finish, per second. Arrivals above completions for long means a queue"
             " without an end: cap it at service rate times the wait you accept, and answer 429 beyond.",
             NO_TRAFFIC,
+            symptoms=("throughput-fell",),
             causes=("unbounded-queue", "noisy-tenant", "runaway-agent", "fan-out"),
         ),
         Panel(
@@ -400,6 +409,7 @@ ENGINE = Row(
             "Throughput in and out. Prompt tokens on a plateau while requests wait: prefill binds. A fall at an"
             " unchanged number of running requests: the engine became slower.",
             NO_TRAFFIC,
+            symptoms=("throughput-fell",),
             causes=("prefill-bound", "batch-too-large"),
         ),
         Panel(
@@ -424,6 +434,6 @@ BOARDS: tuple[Board, ...] = (
         file="dashboards/llm-serving.json",
         title="LLM serving",
         description="Why is it slow, and what to change: the verdict, the two separations, the three layers, the machine.",
-        rows=(VERDICT, USER, REQUESTS, QUEUE, ENGINE, GPUS, HOST),
+        rows=(VERDICT, ALERTS, USER, PROMISES, REQUESTS, QUEUE, ENGINE, GPUS, HOST, WATCHING),
     ),
 )

@@ -40,14 +40,18 @@ class Leads(StrEnum):
     NOWHERE = "nowhere"
     APP = "app"  # the triage app, at the instance and model of the value
     RUNBOOK = "runbook"  # the runbook of the value's cause
+    ALERT = "alert"  # the runbook of the value's alert, else of its cause
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a panel: a signal by its id, or PromQL where no signal says it, in which ``<id>`` stands for a signal.
+    """One query of a panel: a signal by its id, or PromQL where no signal says it, in which ``<id>`` stands for a signal and
+    ``<section.key>`` for a setting.
 
     ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
     differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
+    ``burns``: a severity: the query is asked for each of its rows of ``alerts.burns``, over the row's long window, for which
+    ``<long>`` stands.
     ``column``: of an XY chart, what the number is called; queries of one legend are the points' x, their y, and what else is
     said of them, in this order. ``exemplar``: single observations are drawn as dots that lead to their traces.
     """
@@ -62,27 +66,32 @@ class Query:
     names: tuple[tuple[int, str, str], ...] = ()
     column: str = ""
     exemplar: bool = False
+    burns: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A line across a panel: the dotted name of a setting (one number or several) and its colour.
 
-    ``rest``: the line lies where the setting is left of a whole.
+    ``rest``: the line lies where the setting is left of a whole. ``times``: it lies at so many times the setting.
+    ``severity``: the setting is a table of burns, of which those of this severity are drawn.
     """
 
     setting: str
     color: str = VERMILLION
     rest: bool = False
+    times: float = 1.0
+    severity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
 
-    ``causes``: whose runbooks it links to; ``leads``: where a click on the value leads. ``lines``: of an XY chart, the lines
-    across x and across y; ``present``: PromQL of what must be there for them to be drawn.
-    ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels.
+    ``symptoms`` and ``causes``: whose runbooks it links to, in this order; ``leads``: where a click on the value leads.
+    ``lines``: of an XY chart, the lines across x and across y; ``present``: PromQL of what must be there for them to be drawn.
+    ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels. ``points``: at most so many along
+    the time axis, where each looks far back; 0: one per pixel.
     """
 
     kind: Kind
@@ -101,6 +110,8 @@ class Panel:
     names: tuple[tuple[str, str], ...] = ()
     lines: tuple[Limit, ...] = ()
     present: str = ""
+    symptoms: tuple[str, ...] = ()
+    points: int = 0
 
 
 @dataclass(frozen=True, slots=True)

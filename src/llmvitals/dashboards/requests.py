@@ -54,12 +54,14 @@ REQUESTS = Row(
             (
                 Query("goodput", BLUE, promql=GOODPUT, by=_CLASS),
                 Query("objective", VERMILLION, promql=OBJECTIVE, by=_PROMISE, dashed=True),
+                q("slo_worst_goodput_ratio", "worst class, over the window", ORANGE, dashed=True),
                 q("span_coverage_ratio", "told by traces", GREY, dashed=True),
             ),
             "Share of the requests that met every threshold of their class, counted one by one from traces, beside the"
             " objective of the class. Failed ones count against it where they leave a trace. 'told by traces' under 1"
             " means sampling or losses: the shares are then of what was told.",
             NO_TRACES,
+            symptoms=("goodput-low",),
             causes=("unbounded-queue", "noisy-tenant"),
             top=1,
         ),
@@ -74,6 +76,7 @@ REQUESTS = Row(
             "Requests that missed over those that may miss: at 1 the objective of the class is just met, at 10 a month's"
             " share is gone in three days. The class that burns fastest is the one to look at first.",
             NO_TRACES,
+            symptoms=("goodput-low",),
             causes=("unbounded-queue", "noisy-tenant"),
         ),
         Panel(
