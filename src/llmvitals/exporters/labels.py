@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from llmvitals.schema import IDENTITY
 from llmvitals.series import Labels
 from llmvitals.settings import PLACES, Settings
 
 
 def grouping(settings: Settings) -> frozenset[str]:
-    """The names of these labels."""
-    return PLACES.union(settings.alerts.group_by)
+    """The names of these labels; what says whose number it is (instance, model, rank) is on every series anyway."""
+    return PLACES.union(settings.alerts.group_by).difference(IDENTITY)
 
 
 def kept(labels: Mapping[str, str], names: Collection[str]) -> Labels:
