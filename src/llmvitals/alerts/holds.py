@@ -145,7 +145,7 @@ class Answers:
     def _limits(self, budget: Budget, group: tuple[str, ...], row: Burn) -> Growth:
         """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
         if not budget.objective:
-            return [row.burn * (1 - self._settings.slo.objective)] * len(self._moments)
+            return [_limit(row, self._settings.slo.objective)] * len(self._moments)
         limits: Growth = []
         for moment in self._moments:
             own = (
@@ -154,7 +154,7 @@ class Answers:
                 if key.name == budget.objective and tuple(key.label(label) for label in budget.by) == group
             )
             promised = next(own, None)
-            limits.append(None if promised is None else row.burn * (1 - promised))
+            limits.append(None if promised is None else _limit(row, promised))
         return limits
 
     def _gone(self, *, alone: bool) -> list[bool]:
@@ -163,7 +163,7 @@ class Answers:
         held = []
         for moment, grew in zip(self._moments, served, strict=True):
             named = moment.t if moment.named else named
-            missing = not moment.up and moment.t - named < memory
+            missing = not moment.up and moment.t - named <= memory + EDGE
             held.append(missing and (not alone or ((grew or 0.0) > 0 and not moment.elsewhere)))
         return held
 
@@ -176,6 +176,10 @@ def number_of(settings: Settings, bound: float | str) -> float:
     for part in bound.split("."):
         found = found[int(part)] if part.isdecimal() else getattr(found, part)
     return float(found)
+
+
+def _limit(row: Burn, objective: float) -> float:
+    return round(row.burn * (1 - objective), 9)  # 6 times 5 % is 30 %, whatever floats make of it
 
 
 def _at_least(value: float | None, least: float | None) -> bool:
