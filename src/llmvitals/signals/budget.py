@@ -20,7 +20,7 @@ JUDGED = "llm_promise_requests_total"
 MISSED = "llm_promise_missed_total"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Promise:
     """What is promised of the requests that a histogram counts. ``threshold``: seconds, from what was promised."""
 
