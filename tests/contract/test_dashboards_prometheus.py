@@ -1,7 +1,8 @@
 """Every query of every board on a real Prometheus: it is accepted, returns data, and with the labels its legend shows.
 
 What is loaded is everything the exporter's page may hold for one busy server and one idle one, at 15 s intervals: all
-canonical families, the derived gauges of signals that no PromQL can say, and the triage's series.
+canonical families, the derived gauges of signals that no PromQL can say, the counters of promises, the triage's series, and what
+exporters say of themselves; and beside it what Prometheus makes of rules: a recorded signal, and alerts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ END = START + STEP * (PAGES - 1)
 MEANS = {"llm_request_queue_seconds": 3.0, "llm_request_prefill_seconds": 0.5, "llm_request_decode_seconds": 1.5}
 EDGES = (0.25, 1.0, 2.5, 10.0)
 OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
+NO_MODEL = ("llm_target_up", "llm_gpu_", "llm_host_", "llm_http_")
 BUSY, IDLE = "busy", "idle"
+ALERTS = "Alerts over time"
 # a label's values: those that queries match, and one of any other
 VALUES = {
     "reason": ("capacity", "deferred"),
@@ -102,6 +105,51 @@ def exporter_points(instance: str) -> Points:
     return found
 
 
+EXPORTER = "10.0.0.9:9464"  # an exporter's own series carry its own address
+
+
+def promise_points(instance: str) -> Points:
+    """Counters of promises: of 30 requests a page, one misses its first token and three their pace."""
+    found: Points = {}
+    for objective, missed, edge in (("ttft", 1, "2.5"), ("tpot", 3, "0.05")):
+        labels = {"instance": instance, "model": "tiny", "engine": "vllm", "rank": "0", "objective": objective}
+        every = 30 if instance == BUSY else 0
+        part = missed if instance == BUSY else 0
+        found[series("llm_promise_requests_total", **labels)] = track(lambda page, every=every: every * page)
+        found[series("llm_promise_missed_total", **labels, edge=edge)] = track(lambda page, part=part: part * page)
+    return found
+
+
+def watching_points() -> Points:
+    """What one exporter says of itself, with a collector that works now and did not at first, and its scrape."""
+    own = {"job": "llmvitals", "instance": EXPORTER}
+    return {
+        series("up", **own): track(lambda _: 1),
+        series("llmvitals_cycle_age_seconds", **own): track(lambda _: 2.5),
+        series("llmvitals_cycle_duration_seconds", **own): track(lambda _: 0.3),
+        series("llmvitals_config_last_reload_successful", **own): track(lambda _: 0),
+        series("llmvitals_targets", **own): track(lambda _: 2),
+        series("llmvitals_collector_success", job="llmvitals", instance=BUSY, collector="scrape"): track(lambda _: 1),
+        series("llmvitals_collector_success", job="llmvitals", instance=BUSY, collector="gpu"): track(lambda p: p > 9),
+        # one that answered a minute ago
+        series("llm_target_up", instance="gone", engine="vllm"): track(lambda _: 0),
+    }
+
+
+def rule_points() -> Points:
+    """What Prometheus makes of rules: a signal that is recorded, and alerts that fire, wait, and are over."""
+    busy = {"instance": BUSY, "model": "tiny"}
+    firing = {"alertname": "LLMFirstTokensLate", "alertstate": "firing", "severity": "page", **busy}
+    cause = {"alertname": "LLMPreemptionThrash", "severity": "ticket", "cause": "preemption-thrash", **busy}
+    blind = {"alertname": "LLMExporterStuck", "alertstate": "firing", "severity": "page", "instance": EXPORTER}
+    pending = track(lambda _: 1)
+    found = {series("llm:requests_running:5m", instance=one, model="tiny"): track(lambda _: 0) for one in (BUSY, IDLE)}
+    found |= {series("ALERTS", **labels): pending for labels in (firing, blind)}
+    found[series("ALERTS", **cause, alertstate="pending")] = pending
+    found[series("ALERTS", **busy, alertname="LLMTokensSlow", alertstate="firing")] = pending[:10]
+    return found
+
+
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("boards")
@@ -109,7 +157,8 @@ def prometheus(tmp_path_factory):
     for instance in (BUSY, IDLE):
         for family in FAMILIES:
             points |= family_points(family, instance)
-        points |= exporter_points(instance)
+        points |= exporter_points(instance) | promise_points(instance)
+    points |= watching_points() | rule_points()
     load_blocks(openmetrics(points), folder / "data")
     with PrometheusServer(folder) as server:
         yield server
@@ -127,12 +176,19 @@ def answers(server: PrometheusServer, panel: dict, **chosen: str) -> list[list[t
     return [server.query(filled(target["expr"], **chosen), at=END) for target in panel["targets"]]
 
 
+def found_labels(found: list[tuple[dict[str, str], float]]) -> list[set[str]]:
+    return [set(labels) for labels, _ in found]
+
+
 @FILLED_PANEL
 def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, panel):
     for target, found in zip(panel["targets"], answers(prometheus, panel), strict=True):
         assert found, target["expr"]
         wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-        assert all(labels.keys() == wanted for labels, _ in found), target["expr"]
+        if panel["title"] == ALERTS:  # not every alert has all of them, and a cause is for the link
+            assert set().union(*found_labels(found)) == wanted | {"cause"}
+        else:
+            assert all(labels == wanted for labels in found_labels(found)), target["expr"]
         assert all(math.isfinite(value) for _, value in found), "a panel cannot draw it, and would not say why"
 
 
@@ -140,12 +196,11 @@ def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, pane
 def test_a_choice_of_instance_and_model_leaves_the_others_out(prometheus, panel):
     for target, found in zip(panel["targets"], answers(prometheus, panel, instance="(busy|gone)"), strict=True):
         assert found, target["expr"]
-        assert all(labels.get("instance", BUSY) == BUSY for labels, _ in found)
+        assert all(labels.get("instance") != IDLE for labels, _ in found)
     for target, found in zip(panel["targets"], answers(prometheus, panel, model="other"), strict=True):
         named = set(re.findall(r"\b(llm_\w+)", target["expr"])) - GAUGES
-        of_the_target = bool(named) and all(
-            name.startswith(("llm_target_up", "llm_gpu_", "llm_host_")) for name in named
-        )
+        watching = re.search(r"\b(up|ALERTS|llmvitals_\w+)\b", target["expr"]) is not None
+        of_the_target = (bool(named) or watching) and all(name.startswith(NO_MODEL) for name in named)
         assert bool(found) == of_the_target, "only what names no model is shown for every model"
 
 
@@ -235,6 +290,9 @@ SILENT = (
     "Whole request",
     "Goodput: share inside every promise",
     "Share of time spent queued",
+    "First tokens in time",
+    "Pace of tokens",
+    "Answers that fail",
 )
 
 
@@ -264,7 +322,7 @@ def test_the_verdict_row_shows_what_the_triage_says(prometheus):
     assert {(m["instance"], m["verdict"]) for m, _ in by_title["Verdict"][0]} == {(BUSY, "cause"), (IDLE, "no-traffic")}
     assert [(m["cause"], v) for m, v in by_title["Leading cause and its confidence"][0]] == [("preemption-thrash", 0.9)]
     up, blind = by_title["Can the numbers be trusted?"]
-    assert {(m["instance"], v) for m, v in up} == {(BUSY, 1.0), (IDLE, 1.0)}
+    assert {(m["instance"], v) for m, v in up} == {(BUSY, 1.0), (IDLE, 1.0), ("gone", 0.0)}
     assert [v for _, v in blind] == [1.0]
     assert {(m["cause"], v) for m, v in by_title["Causes over time"][0]} == {
         ("preemption-thrash", 2.0),
@@ -280,6 +338,49 @@ def test_variables_and_annotations_are_answered(prometheus, board):
         match, label = re.fullmatch(r"label_values\((.+), (\w+)\)", query).groups()
         span = {"start": str(START), "end": str(END)}
         found = prometheus.get(f"label/{label}/values", **{"match[]": match}, **span)
-        assert found == ([BUSY, IDLE] if label == "instance" else ["tiny"])
-    for annotation in board["annotations"]["list"]:
-        assert prometheus.query(filled(annotation["expr"]), at=END) == []  # nothing restarted
+        assert found == ([BUSY, "gone", IDLE] if label == "instance" else ["tiny"])
+    restarts, alerts = (annotation["expr"] for annotation in board["annotations"]["list"])
+    assert prometheus.query(filled(restarts), at=END) == []  # nothing restarted
+
+    def firing(**chosen: str) -> set[str]:
+        return {labels["alertname"] for labels, _ in prometheus.query(filled(alerts, **chosen), at=END)}
+
+    assert firing() == firing(instance=BUSY, model="tiny") == {"LLMFirstTokensLate", "LLMExporterStuck"}
+    assert firing(instance=IDLE) == {"LLMExporterStuck"}, "what blinds all other alerts is shown whatever is chosen"
+
+
+def test_alerts_are_shown_from_their_wait_to_their_end(prometheus):
+    (shown,) = answers(prometheus, of(ALERTS))
+    assert {(m["alertname"], m.get("cause", ""), v) for m, v in shown} == {
+        ("LLMFirstTokensLate", "", 2.0),
+        ("LLMExporterStuck", "", 2.0),
+        ("LLMPreemptionThrash", "preemption-thrash", 1.0),
+        ("LLMTokensSlow", "", 0.0),
+    }
+
+
+def test_rules_that_are_not_loaded_are_not_no_alerts(prometheus, fleet):
+    loaded, firing = answers(prometheus, of("Are the rules loaded?"))
+    assert (loaded, firing) == ([({}, 1.0)], [({}, 2.0)])
+    loaded, firing = answers(fleet, of("Are the rules loaded?"))
+    assert (loaded, firing) == ([({}, 0.0)], [])
+
+
+@pytest.mark.parametrize(
+    ("title", "burn"), [("First tokens in time", 1 / 30 / 0.05), ("Pace of tokens", 3 / 30 / 0.05)]
+)
+def test_a_burn_is_the_share_that_missed_over_the_share_that_may(prometheus, title, burn):
+    for found in answers(prometheus, of(title), instance=BUSY):
+        assert [value for _, value in found] == [pytest.approx(burn)]
+
+
+def test_who_watches_is_told_of_the_exporter_and_of_what_failed(prometheus):
+    (age, _), (taken,), (failed,) = (
+        answers(prometheus, of(title))
+        for title in ("Age of the newest cycle", "Newest settings file", "Collectors that failed")
+    )
+    assert age == [({"instance": EXPORTER}, 2.5)]
+    assert taken == [({"instance": EXPORTER}, 0.0)]
+    assert failed == [({"instance": BUSY, "collector": "gpu"}, 1.0)]
+    configured, answer, silent = answers(prometheus, of("Targets"))
+    assert [[value for _, value in found] for found in (configured, answer, silent)] == [[2.0], [2.0], [1.0]]

@@ -15,7 +15,7 @@ from llmvitals.dashboards import grafana
 from llmvitals.dashboards.layout import BOARDS, Kind, Panel, Query
 from llmvitals.exporters import health, selfmetrics
 from llmvitals.schema import SCOPE, family_of
-from llmvitals.settings import Alerts, Burn, Settings, Slo, Thresholds
+from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
 from llmvitals.signals import budget
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
@@ -250,6 +250,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
             vram_margin=0.08,
             resource_limit=0.77,
         ),
+        exporter=Exporter(interval_seconds=7),
         alerts=Alerts(burns=STRICT_BURNS),
     )
     defaults, changed = grafana.limits(panel, Settings()), grafana.limits(panel, strict)

@@ -50,7 +50,7 @@ FIRING = f'ALERTS{{alertstate="firing",{_OURS}}} or ALERTS{{alertstate="firing",
 _PENDING = f'ALERTS{{alertstate="pending",{_OURS}}} or ALERTS{{alertstate="pending",{_BLIND}}}'
 _SEEN = f"max_over_time(ALERTS{{{_OURS}}}[$__range] @ end()) or max_over_time(ALERTS{{{_BLIND}}}[$__range] @ end())"
 _BY = "instance, model, alertname, cause"
-_RECORDED = f"llm:requests_waiting:5m{{{SELECTOR}}}"
+_RECORDED = f"llm:requests_running:5m{{{SELECTOR}}}"
 _IF_RECORDED = f"count by () ({_RECORDED}) * 0"
 
 ALERTS = Row(
@@ -85,7 +85,7 @@ ALERTS = Row(
                 Query(
                     "recording rules",
                     GREY,
-                    promql=f"count by () ({_RECORDED}) > bool 0 or on () count by () (llm_requests_waiting{{{SELECTOR}}}) * 0",
+                    promql=f"count by () ({_RECORDED}) > bool 0 or on () count by () (llm_requests_running{{{SELECTOR}}}) * 0",
                     by=(),
                     names=((1, "loaded", GREEN), (0, "not loaded", VERMILLION)),
                 ),
@@ -224,6 +224,7 @@ def _exporters(series: str, agg: str = "max") -> str:
 
 _SUCCESS = f"llmvitals_collector_success{{{INSTANCE}}}"
 _EXPORTER = ("instance",)
+_STUCK_INTERVALS = 10.0  # as the alert on it has it
 
 WATCHING = Row(
     "Who watches: the exporters themselves",
@@ -261,9 +262,10 @@ WATCHING = Row(
                 ),
             ),
             "How old what an exporter shows is, and how long it took. It is asked for a new cycle every"
-            " {exporter.interval_seconds:g} s; an age that only rises means that it is stuck and shows the past as the present.",
+            " {exporter.interval_seconds:g} s; over the line, {limits[0]:g} s, it is stuck and shows the past as the present.",
             NO_EXPORTER,
             symptoms=("nobody-watches",),
+            limits=(Limit("exporter.interval_seconds", times=_STUCK_INTERVALS),),
         ),
         Panel(
             Kind.STAT,

@@ -241,6 +241,7 @@ def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -
             slo=settings.slo,
             thresholds=settings.thresholds,
             exporter=settings.exporter,
+            limits=[number for number, _ in limits(panel, settings)],
             lines=lines,
             pages=_told(settings, "page"),
             tickets=_told(settings, "ticket"),

@@ -1,7 +1,8 @@
 """What a board is made of: rows of panels, panels of queries, and the short ways to write them. No JSON of Grafana here.
 
 Limits are dotted names of settings (``slo.ttft_seconds``), so a line on a panel is the number a check compares with.
-Descriptions are format strings over ``slo``, ``thresholds`` and ``lines`` (the numbers of an XY chart's lines). Colours are
+Descriptions are format strings over ``slo``, ``thresholds``, ``exporter``, ``limits`` (the numbers of the panel's own), ``lines``
+(those of an XY chart's lines), ``pages`` and ``tickets`` (the burns that page and those that do not, in words). Colours are
 Okabe and Ito's palette ("Color Universal Design", 2008): they stay apart for colour-blind readers; a dash tells apart what
 sits in one panel.
 """

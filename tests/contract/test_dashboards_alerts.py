@@ -1,0 +1,117 @@
+"""The board behind the alerts: every alert has a panel that shows what it asks and leads to its runbook."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from llmvitals.alerts.budgets import BUDGETS, Counted
+from llmvitals.alerts.model import PAGE, TICKET, Alert
+from llmvitals.alerts.policy import ALERTS
+from llmvitals.alerts.watching import STUCK_INTERVALS
+from llmvitals.dashboards import grafana
+from llmvitals.dashboards.alerting import RUNBOOKS
+from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import BY_ID
+
+ROOT = Path(__file__).resolve().parents[2]
+BOARD = json.loads(grafana.files()["dashboards/llm-serving.json"])
+ROWS = [p for row in BOARD["panels"] for p in (row, *row.get("panels", []))]
+PANELS = {p["title"]: p for p in ROWS if p["type"] != "row"}
+ALERT = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+BURNS = {
+    "ttft": "First tokens in time",
+    "tpot": "Pace of tokens",
+    "answers": "Answers that fail",
+    "goodput": "Whole promise, class by class",
+}
+
+
+def shows(panel: dict, asked: str) -> bool:
+    """Whether a panel asks for a signal (as the board asks for it, or its gauge) or for a series by name."""
+    signal = BY_ID.get(asked)
+    if signal is None:
+        return any(re.search(rf"\b{asked}\b", t["expr"]) for t in panel["targets"])
+    laid = {q.signal for q in laid_queries(panel["title"])}
+    return asked in laid or any(re.search(rf"\bllm_{asked}\b", t["expr"]) for t in panel["targets"])
+
+
+def laid_queries(title: str):
+    return [q for b in grafana.BOARDS for row in b.rows for p in row.panels if p.title == title for q in p.queries]
+
+
+def leads_to(panel: dict, alert: Alert) -> bool:
+    """Whether a panel's links, or a click on a value that is the alert's cause, open the alert's runbook."""
+    page = f"${{runbook_url}}/{alert.runbook}.md"
+    if page in {link["url"] for link in panel["links"]}:
+        return True
+    by_cause = alert.cause == alert.runbook and any("cause" in t["legendFormat"] for t in panel["targets"])
+    clicks = {link["url"] for link in panel["fieldConfig"]["defaults"].get("links", [])}
+    return by_cause and "${runbook_url}/${__field.labels.cause}.md" in clicks
+
+
+@ALERT
+def test_every_alert_has_a_panel_that_shows_what_it_asks_and_leads_to_its_runbook(alert):
+    showing = [panel for panel in PANELS.values() if shows(panel, alert.panel)]
+    assert showing, f"no panel shows {alert.panel}"
+    assert any(leads_to(panel, alert) for panel in showing), (alert.runbook, [p["title"] for p in showing])
+    assert (ROOT / "runbooks" / f"{alert.runbook}.md").is_file()
+
+
+@ALERT
+def test_a_click_on_an_alert_opens_its_runbook(alert):
+    panel = PANELS["Alerts over time"]
+    shown = f"{alert.name} vllm-0 tiny"
+    of_name = [
+        prop["value"][0]["url"]
+        for override in panel["fieldConfig"]["overrides"]
+        if override["matcher"]["id"] == "byRegexp" and re.fullmatch(override["matcher"]["options"], shown)
+        for prop in override["properties"]
+        if prop["id"] == "links"
+    ]
+    default = panel["fieldConfig"]["defaults"]["links"][0]["url"].replace("${__field.labels.cause}", alert.cause)
+    assert (of_name or [default]) == [f"${{runbook_url}}/{alert.runbook}.md"]
+
+
+def test_the_board_names_no_alert_that_is_none():
+    assert {name for _, names in RUNBOOKS for name in names} <= {alert.name for alert in ALERTS}
+
+
+def matches(counted: Counted, expr: str) -> bool:
+    """Whether an expression reads a counter with just the values of labels that a budget counts."""
+    for text in re.findall(rf"{counted.name}{{([^}}]*)}}", expr):
+        found = {name: set(value.split("|")) for name, value in re.findall(r'(\w+)=~?"([^"]*)"', text)}
+        if all(found.get(label) == set(values) for label, values in counted.matching):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.id)
+def test_a_burn_is_of_what_the_alert_counts_over_the_alerts_windows(budget):
+    burns = Settings().alerts.burns
+    for title, severity in ((BURNS[budget.id], PAGE), ("Budgets over hours and days", TICKET)):
+        long = {row.long for row in burns if row.severity == severity}
+        mine = [t["expr"] for t in PANELS[title]["targets"] if matches(budget.missed[0], t["expr"])]
+        assert {window for expr in mine for window in re.findall(r"\[(\w+)\]", expr)} == long
+        assert all(matches(counted, expr) for counted in (*budget.missed, *budget.judged) for expr in mine)
+        drawn = {step["value"] for step in PANELS[title]["fieldConfig"]["defaults"]["thresholds"]["steps"]}
+        assert drawn - {None} == {row.burn for row in burns if row.severity == severity}
+
+
+def test_what_tells_that_rules_are_loaded_is_what_they_record():
+    text = (ROOT / "alerts" / "llmvitals-recording.yaml").read_text(encoding="utf-8")
+    recorded = {rule["record"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]}
+    asked = {
+        name for t in PANELS["Are the rules loaded?"]["targets"] for name in re.findall(r"\bllm:[\w:]+", t["expr"])
+    }
+    assert asked
+    assert asked <= recorded
+
+
+def test_the_line_of_a_stuck_exporter_is_that_of_its_alert():
+    steps = PANELS["Age of the newest cycle"]["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [step["value"] for step in steps] == [None, STUCK_INTERVALS * Settings().exporter.interval_seconds]
