@@ -1,7 +1,7 @@
 """The board over a recording of a real vLLM: pages, exporter, Prometheus, and then the queries of every panel.
 
 Each page of the recording goes through the exporter at its own moment; what the exporter's page says then is what
-Prometheus holds, as if it had scraped it.
+Prometheus holds, as if it had scraped it: with what the exporter says of itself, and that it answered.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from llmvitals.dashboards import grafana
+from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Engine
+from llmvitals.exporters.selfmetrics import SelfMetrics
 from llmvitals.series import Series, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.capture import raw
@@ -46,6 +49,9 @@ ABSENT = {
     "llm_host_": "nothing reads the host",
     "llm_api_cpu_full_": "nothing reads the host",
     "llm_port_usage_": "nothing reads the host",
+    "ALERTS": "no rules are loaded: the board says so beside it",
+    "llmvitals_collector_success": "every collector worked",
+    'llm_target_up{instance=~"$instance"} == 0': "the target answered",
 }
 
 
@@ -59,12 +65,18 @@ def prometheus(pages, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recording")
     exporter = Engine(Settings(targets=(Target(url=URL, name=NAME),)))
     points: dict[Series, list[tuple[int, float]]] = {}
+    board = Board()
+    own = SelfMetrics(board)
     for page in pages:
-        shown = exporter.publish(page.t, exporter.record({NAME: page})).page.decode()
+        cycle = exporter.publish(page.t, exporter.record({NAME: page}))
+        board.post(cycle)
+        shown = cycle.page.decode() + generate_latest(own.registry).decode()
+        scraped = {"job": "llmvitals", "instance": "127.0.0.1:9464"}
+        told = [(series("up", **scraped), 1.0)]
         for family in text_string_to_metric_families(shown):
-            for sample in family.samples:
-                key = series(sample.name, **sample.labels)
-                points.setdefault(key, []).append((round(page.t * 1000), sample.value))
+            told += [(series(s.name, **scraped | s.labels), s.value) for s in family.samples]
+        for key, value in told:
+            points.setdefault(key, []).append((round(page.t * 1000), value))
     load_blocks(openmetrics(points), folder / "data")
     with PrometheusServer(folder) as server:
         yield server
