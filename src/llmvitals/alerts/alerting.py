@@ -1,86 +1,78 @@
-"""Alerts from the policy's rows, the triage's table and the signals."""
+"""Alerting rules from the table of alerts. An alert on an error budget has one rule for each row of the settings' burns, for each
+row waits on its own; the label ``window`` tells them apart.
+"""
 
 from __future__ import annotations
 
-from llmvitals.alerts import policy, text
-from llmvitals.alerts.parts import Group, Rule, rule
-from llmvitals.alerts.policy import CAUSES, HARMS, WHILE_WAITING, CauseAlert, HarmAlert, Severity, WhileWaiting
-from llmvitals.alerts.watching import watching
-from llmvitals.schema import SCOPE
-from llmvitals.settings import Settings
-from llmvitals.signals.catalogue import BY_ID
-from llmvitals.signals.promql_ast import Aggregate, Infix, Matcher, Number, Selector
-from llmvitals.triage.checks import BY_CAUSE
+from typing import Any
+
+from llmvitals.alerts import watching
+from llmvitals.alerts.budgets import BY_ID
+from llmvitals.alerts.compile import expression
+from llmvitals.alerts.conditions import Burns, Gone, parts_of
+from llmvitals.alerts.firing import rules_of
+from llmvitals.alerts.model import PAGE, Alert
+from llmvitals.alerts.policy import ALERTS
+from llmvitals.alerts.text import Words
+from llmvitals.settings import Burn, Settings
+from llmvitals.signals.promql_ast import show
 
 
-def alert_groups(settings: Settings) -> list[Group]:
-    """The alerts: on the telemetry itself, on harm to users, on the causes, on what only matters while work waits."""
-    return [
-        {"name": "llmvitals-telemetry", "rules": watching(settings)},
-        {"name": "llmvitals-harm", "rules": [_harm(row, settings) for row in HARMS]},
-        {"name": "llmvitals-causes", "rules": [_cause(row, settings) for row in CAUSES]},
-        {"name": "llmvitals-while-waiting", "rules": [_while_waiting(row, settings) for row in WHILE_WAITING]},
-    ]
+def alert_groups(settings: Settings, *, keep: bool = True) -> list[dict[str, Any]]:
+    """Every alert, in its group. ``keep``: with ``keep_firing_for``, which Prometheus knows from 2.42 on."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for alert in ALERTS:
+        rules = groups.setdefault(alert.group, [])
+        rules += [_rule(alert, row, settings, keep=keep) for row in rules_of(alert, settings)]
+    return [{"name": name, "rules": rules} for name, rules in groups.items() if rules]
 
 
-def alert_name(cause: str) -> str:
-    """``preemption-thrash`` is ``LLMPreemptionThrash``."""
-    return "LLM" + "".join(part.capitalize() for part in cause.split("-"))
+def _rule(alert: Alert, row: Burn | None, settings: Settings, *, keep: bool) -> dict[str, Any]:
+    labels = {"severity": alert.severity.value}
+    labels |= {"cause": alert.cause} if alert.cause else {}
+    labels |= {"window": row.long} if row else {}
+    return {
+        "alert": alert.name,
+        "expr": show(expression(alert, settings, row)),
+        "for": row.wait if row else alert.wait,
+        **({"keep_firing_for": alert.keep} if keep and alert.keep else {}),
+        "labels": labels,
+        "annotations": _annotations(alert, row, settings),
+    }
 
 
-def _cause(row: CauseAlert, settings: Settings) -> Rule:
-    check = BY_CAUSE[row.cause]
-    state = Selector(policy.CHECK_STATE, (Matcher("cause", (row.cause,)), Matcher("state", ("firing",))))
-    well = Selector(policy.VERDICT, (Matcher("verdict", ("healthy",)),))
-    firing = Infix("==", Aggregate("max", SCOPE, state), Number(1))
-    healthy = Infix("==", Aggregate("max", SCOPE, well), Number(1))
-    note = f" {check.note}" if check.note else ""
-    return rule(
-        alert_name(row.cause),
-        Infix("unless", firing, healthy),  # what hurts nobody is mentioned by the verdict, and wakes nobody
-        wait=row.wait,
-        labels={"severity": row.severity.value, "cause": row.cause},
-        summary=f"{check.title}: {text.scope()}",
-        description=f"{text.numbers(row.evidence)} {check.remedy.text}{note}",
-        runbook=row.cause,
-        settings=settings,
-    )
+def _annotations(alert: Alert, row: Burn | None, settings: Settings) -> dict[str, str]:
+    words, own = Words(alert, settings), settings.alerts
+    of_server = alert not in watching.ALERTS
+    notes = {
+        "summary": f"{alert.title}: {words.whose()}" if alert.by else alert.title,
+        "description": " ".join(part for part in _told(alert, row, words) if part),
+        "runbook_url": words.runbook(alert.runbook),
+    }
+    if alert.severity is PAGE and not alert.cause and of_server:
+        notes["cause_runbook_url"] = words.cause_runbook()
+    if own.dashboard_url:
+        notes["dashboard_url"] = words.address(own.dashboard_url, "var-") if of_server else own.dashboard_url
+    if own.app_url and of_server:
+        notes["app_url"] = words.address(f"{own.app_url.rstrip('/')}/")
+    return notes
 
 
-def _harm(row: HarmAlert, settings: Settings) -> Rule:
-    breach = Aggregate("max", SCOPE, Selector(text.series_of(BY_ID[row.breach])))
-    chance = Aggregate("max", SCOPE, Selector(text.series_of(BY_ID[row.chance])))
-    limit = round(min(1.0, row.burn * (1 - settings.slo.objective)), 6)
-    certain = Infix("<", chance, Number(settings.thresholds.harm_p))
-    share = "{{ $value | humanizePercentage }}"
-    cause = text.leading_cause("The triage names {{ . }}.", "The triage names no cause.")
-    return rule(
-        row.name,
-        Infix("and", Infix(">=", breach, Number(limit)), certain),
-        wait=row.wait,
-        labels={"severity": Severity.PAGE.value},
-        summary=f"{row.title}: {text.scope()}",
-        description=f"At least {share} of the requests missed their threshold. {text.numbers(row.evidence)} {cause}",
-        runbook=text.leading_cause("{{ . }}", "README"),
-        settings=settings,
-    )
-
-
-def _while_waiting(row: WhileWaiting, settings: Settings) -> Rule:
-    found = getattr(settings.thresholds, row.threshold)
-    line = found if row.place is None else found[row.place]
-    signal, waiting = BY_ID[row.signal], BY_ID["requests_waiting"]
-    return rule(
-        row.name,
-        Infix(
-            f"and on ({', '.join(signal.by)})",  # a GPU's series name no model
-            Infix(">", Selector(text.series_of(waiting)), Number(0)),
-            Infix(row.op, Selector(text.series_of(signal)), Number(line)),
-        ),
-        wait=row.wait,
-        labels={"severity": Severity.TICKET.value},
-        summary=f"{row.title}: {text.scope()}",
-        description=f"{text.numbers((row.signal, waiting.id))}",
-        runbook=row.runbook,
-        settings=settings,
-    )
+def _told(alert: Alert, row: Burn | None, words: Words) -> list[str]:
+    """The sentences of a description."""
+    told = [alert.words]
+    for part in parts_of(alert.when):
+        if isinstance(part, Burns) and row is not None:
+            what = BY_ID[part.budget].title
+            told.append(
+                f"Over {row.long} {{{{ $value | humanizePercentage }}}} of the requests missed their promise ({what})."
+            )
+        elif isinstance(part, Gone):
+            told.append("Requests that it finished in the 30m before: {{ $value | humanize }}." if part.alone else "")
+            told.append(words.status())
+    told.append(words.numbers() if alert.evidence else "")
+    if alert.severity is PAGE and alert not in watching.ALERTS:
+        told.append(words.leading())
+    elif alert.cause:
+        told.append(words.set_to(alert.cause).lstrip())
+    return told

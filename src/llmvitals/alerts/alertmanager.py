@@ -1,50 +1,38 @@
-"""An example Alertmanager configuration: two receivers, and alerts that explain others silence them."""
+"""An example Alertmanager configuration: two receivers, one notification for what belongs together, and who is silenced by whom."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from llmvitals.alerts.policy import CAUSES, Severity
-from llmvitals.schema import SCOPE
-from llmvitals.triage.checks import BY_CAUSE
+from llmvitals.alerts import names
+from llmvitals.alerts.silences import SILENCES
+from llmvitals.settings import Settings
 
 EXAMPLE_URL = "http://127.0.0.1:9099"
 
 
-def inhibitions() -> list[dict[str, Any]]:
-    """A target that is gone silences all of its instance; a cause silences its consequences in the same scope, but what
-    waits for office hours silences nothing that wakes somebody.
-    """
-    alerted = {row.cause: row.severity for row in CAUSES}
-    quiet = {Severity.PAGE: set(Severity), Severity.TICKET: {Severity.TICKET}}
-    gone = {
-        "source_matchers": ['alertname="LLMTargetGone"'],
-        "target_matchers": ['alertname=~"LLM.+"', 'alertname!="LLMTargetGone"'],
-        "equal": ["instance"],
-    }
-    unwatched = {"source_matchers": ['alertname="LLMNobodyWatches"'], "target_matchers": ['alertname="LLMTargetGone"']}
-    explained = [
+def inhibitions(settings: Settings) -> list[dict[str, Any]]:
+    """The table of silences; what happens in one cluster silences nothing in another."""
+    return [
         {
-            "source_matchers": [f'cause="{row.cause}"', 'alertname!="LLMTargetGone"'],
-            "target_matchers": [f'cause=~"{"|".join(consequences)}"'],
-            "equal": list(SCOPE),
+            "source_matchers": [_named(silence.of)],
+            "target_matchers": [_named(silence.silenced)],
+            "equal": list(names.joined(settings, silence.equal)),
         }
-        for row in CAUSES
-        if (
-            consequences := [
-                cause for cause in BY_CAUSE[row.cause].explains if alerted.get(cause) in quiet[row.severity]
-            ]
-        )
+        for silence in SILENCES
     ]
-    return [gone, unwatched, *explained]
 
 
-def config() -> dict[str, Any]:
+def _named(alerts: tuple[str, ...]) -> str:
+    return f'alertname="{alerts[0]}"' if len(alerts) == 1 else f'alertname=~"{"|".join(alerts)}"'
+
+
+def config(settings: Settings) -> dict[str, Any]:
     """The whole example. Pages come soon and often, tickets are gathered."""
     return {
         "route": {
             "receiver": "tickets",
-            "group_by": list(SCOPE),
+            "group_by": list(settings.alerts.group_by),
             "group_wait": "1m",
             "group_interval": "10m",
             "repeat_interval": "24h",
@@ -62,5 +50,5 @@ def config() -> dict[str, Any]:
             {"name": name, "webhook_configs": [{"url": f"{EXAMPLE_URL}/{name}", "send_resolved": True}]}
             for name in ("pager", "tickets")
         ],
-        "inhibit_rules": inhibitions(),
+        "inhibit_rules": inhibitions(settings),
     }

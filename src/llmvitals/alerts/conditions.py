@@ -1,10 +1,10 @@
-"""What an alert asks of one scope (instance, model) at one moment. One definition, two readings: ``compile.py`` writes it as PromQL,
-``holds.py`` answers it over a course in memory, so that a replay of history tells what Prometheus would have told.
+"""What an alert asks of one scope (instance, model) at one moment. One definition, two readings: ``compile.py`` writes it as
+PromQL, ``holds.py`` answers it over a course in memory, so that a replay of history tells what Prometheus would have told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from llmvitals.settings import Settings
@@ -120,3 +120,15 @@ class Unless:
 Condition = (
     Fires | Hurt | Concludes | Compared | Fell | Steady | Burns | Busy | Gone | Written | Every | Either | Unless
 )
+
+
+def parts_of(condition: Condition) -> Iterator[Condition]:
+    """A condition, and all that it is made of."""
+    yield condition
+    match condition:
+        case Every(parts) | Either(parts):
+            for part in parts:
+                yield from parts_of(part)
+        case Unless(what, but):
+            yield from parts_of(what)
+            yield from parts_of(but)

@@ -27,9 +27,9 @@ class Severity(StrEnum):
 class Alert:
     """One alert. ``wait``: Prometheus' ``for``; ``keep``: ``keep_firing_for``, for what flaps, '' for none.
 
-    ``title``: the summary's first words; ``words``: a sentence of its description; ``evidence``: signals whose newest numbers are told
-    beside it; ``runbook``: the page's name; ``panel``: a signal or series that the panel to look at first shows; ``group``: of rules;
-    ``by``: the labels that tell whose alert it is.
+    ``title``: the summary's first words; ``words``: sentences of its description, which may hold templates; ``evidence``:
+    signals whose newest numbers are told beside them; ``runbook``: the page's name; ``panel``: a signal or series that the
+    panel to look at first shows; ``group``: of rules; ``by``: the labels that tell whose alert it is.
     """
 
     name: str
@@ -49,7 +49,9 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """While an alert of ``of`` fires, those of ``silenced`` with the same ``equal`` labels are not told (Alertmanager's inhibition)."""
+    """While an alert of ``of`` fires, those of ``silenced`` with the same ``equal`` labels are not told (Alertmanager's
+    inhibition).
+    """
 
     of: tuple[str, ...]
     silenced: tuple[str, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmvitals.alerts import watching
+from llmvitals.alerts import names, watching
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -295,7 +295,7 @@ WHILE_WAITING: tuple[Alert, ...] = (
         "The GPU is under-used while requests wait",
         TICKET,
         Every(
-            (Compared("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active"), Compared("requests_waiting", ">", 0))
+            (Compared("requests_waiting", ">", 0), Compared("gpu_sm_active_mean_ratio", "<", "thresholds.gpu_active"))
         ),
         "10m",
         "batch-too-small",
@@ -312,8 +312,5 @@ ALERTS: tuple[Alert, ...] = (*TELEMETRY, *SYMPTOMS, *CAUSES, *WHILE_WAITING)
 
 BY_NAME: dict[str, Alert] = {row.name: row for row in ALERTS}
 
-RULE_WINDOWS: tuple[str, ...] = ("1m", "5m")
-"""Ranges for which every signal that compiles is recorded."""
-
-ALERT_WINDOW = "5m"
+ALERT_WINDOW: str = names.WINDOW
 """The recorded range from which alerts read and tell numbers."""

@@ -1,24 +1,78 @@
-"""Recording rules: every signal that compiles, over each range. They read canonical families only."""
+"""Recording rules: every signal that compiles, over one range, and what missed each error budget, over the windows that burn.
+
+They read the exporter's page only, sum ranks up, and keep no bucket. What reaches beyond an hour is summed from what was recorded
+for 5 minutes and seldom, so that nothing reads days of raw series.
+"""
 
 from __future__ import annotations
 
-from llmvitals.alerts import text
-from llmvitals.alerts.parts import Group
-from llmvitals.alerts.policy import RULE_WINDOWS
+from collections.abc import Callable
+from typing import Any
+
+from llmvitals.alerts import names
+from llmvitals.alerts.budgets import BUDGETS, Budget, Counted
+from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.promql import to_promql
+from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Selector, show
+
+LONGEST_RAW = 3600.0
+"""Seconds: the longest range that is read from raw series."""
+
+SELDOM = "2m"
+"""How often long windows are summed: an alert takes a sample that is younger than 5 minutes for the newest one."""
 
 
-def recording_groups() -> list[Group]:
-    """One group per range, so that a number and those it is compared with are of one moment."""
+def recording_groups(settings: Settings) -> list[dict[str, Any]]:
+    """One group for what is of one moment and is compared with each other; one for short windows of budgets, one for long ones."""
+    windows = sorted({w for row in settings.alerts.burns for w in (row.long, row.short)}, key=seconds_of)
+    raw = [w for w in windows if seconds_of(w) <= LONGEST_RAW]
+    long = [w for w in windows if seconds_of(w) > LONGEST_RAW]
+    base = [names.WINDOW] if long and names.WINDOW not in raw else []
+    short = _budgets([*raw, *base], settings)
+    groups = [
+        {"name": "llmvitals-signals", "rules": _signals(settings)},
+        {"name": "llmvitals-budgets", "rules": short},
+        {"name": "llmvitals-budgets-long", "interval": SELDOM, "rules": _budgets(long, settings)},
+    ]
+    return [group for group in groups if group["rules"]]
+
+
+def _signals(settings: Settings) -> list[dict[str, Any]]:
     return [
         {
-            "name": f"llmvitals-signals-{window}",
-            "rules": [
-                {"record": text.recorded(signal, window), "expr": to_promql(signal.expr, window=window, by=signal.by)}
-                for signal in SIGNALS
-                if signal.expr is not None
-            ],
+            "record": names.recorded(signal),
+            "expr": to_promql(signal.expr, window=names.WINDOW, by=names.kept(settings, signal.by)),
         }
-        for window in RULE_WINDOWS
+        for signal in SIGNALS
+        if signal.expr is not None
     ]
+
+
+def _budgets(windows: list[str], settings: Settings) -> list[dict[str, Any]]:
+    return [
+        {"record": record(budget.id, window), "expr": show(_count(counted, record, budget, window, settings))}
+        for window in windows
+        for budget in BUDGETS
+        for record, counted in ((names.missed, budget.missed), (names.judged, budget.judged))
+    ]
+
+
+def _count(
+    counted: tuple[Counted, ...], record: Callable[[str, str], str], budget: Budget, window: str, settings: Settings
+) -> Node:
+    if seconds_of(window) > LONGEST_RAW:
+        every = f"{window}:{names.WINDOW}"  # windows of 5 minutes that do not overlap
+        return Call("sum_over_time", (Selector(record(budget.id, names.WINDOW), window=every),))
+    by = names.kept(settings, (*budget.scope, *budget.by))
+    first, *others = (
+        Aggregate("sum", by, Call("increase", (Selector(one.name, _matchers(one), window=window),))) for one in counted
+    )
+    found: Node = first
+    for other in others:
+        found = Infix("+", found, other)
+    return found
+
+
+def _matchers(counted: Counted) -> tuple[Matcher, ...]:
+    return tuple(Matcher(label, values) for label, values in counted.matching)

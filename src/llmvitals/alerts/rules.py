@@ -12,15 +12,17 @@ from llmvitals.alerts.recording import recording_groups
 from llmvitals.settings import Settings
 
 _HEADER = "# Made by `llmvitals generate`; edits are overwritten.\n"
-_NOTES = {
-    "scrape": "# Scrape the exporter with `honor_labels: true`: its `instance` names the engine, not the exporter.\n",
-    "example": "# An example: replace the two webhook addresses; keep the inhibitions.\n",
-}
+_SCRAPE = "# Scrape the exporter with `honor_labels: true`: its `instance` names the engine, not the exporter.\n"
+_COMPAT = (
+    "# Without keep_firing_for: for vmalert, and for Prometheus before 2.42. Load this file or llmvitals-alerts.yaml.\n"
+)
+_EXAMPLE = "# An example: replace the two webhook addresses; keep the inhibitions.\n"
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file of ``alerts/`` by its path from the project's root. The same settings give the same text."""
-    recording, alerts = recording_groups(), alert_groups(settings or Settings())
+    chosen = settings or Settings()
+    recording, alerts = recording_groups(chosen), alert_groups(chosen)
     resource = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -28,10 +30,11 @@ def files(settings: Settings | None = None) -> dict[str, str]:
         "spec": {"groups": [*recording, *alerts]},
     }
     return {
-        "alerts/llmvitals-recording.yaml": _text({"groups": recording}, "scrape"),
-        "alerts/llmvitals-alerts.yaml": _text({"groups": alerts}, "scrape"),
-        "alerts/prometheusrule.yaml": _text(resource, "scrape"),
-        "alerts/alertmanager-example.yaml": _text(config(), "example"),
+        "alerts/llmvitals-recording.yaml": _text({"groups": recording}, _SCRAPE),
+        "alerts/llmvitals-alerts.yaml": _text({"groups": alerts}, _SCRAPE),
+        "alerts/llmvitals-alerts-compat.yaml": _text({"groups": alert_groups(chosen, keep=False)}, _SCRAPE + _COMPAT),
+        "alerts/prometheusrule.yaml": _text(resource, _SCRAPE),
+        "alerts/alertmanager-example.yaml": _text(config(chosen), _EXAMPLE),
     }
 
 
@@ -43,4 +46,4 @@ class _Plain(yaml.SafeDumper):
 
 
 def _text(data: dict[str, Any], note: str) -> str:
-    return _HEADER + _NOTES[note] + yaml.dump(data, Dumper=_Plain, sort_keys=False, width=100_000, allow_unicode=True)
+    return _HEADER + note + yaml.dump(data, Dumper=_Plain, sort_keys=False, width=100_000, allow_unicode=True)

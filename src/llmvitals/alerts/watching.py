@@ -1,16 +1,73 @@
-"""Alerts on the watching itself: what makes the other alerts blind. They ask Prometheus about exporters, not about servers."""
+"""Alerts on the watching itself: what makes the other alerts blind. They ask Prometheus about exporters and rules, not about
+servers.
+"""
 
 from __future__ import annotations
 
+from llmvitals.alerts import names
 from llmvitals.alerts.conditions import Written
-from llmvitals.alerts.model import PAGE, TARGET_UP, TELEMETRY_GROUP, Alert
+from llmvitals.alerts.model import PAGE, TARGET_UP, TELEMETRY_GROUP, TICKET, VERDICT, Alert
+from llmvitals.alerts.names import INSTANCE
+from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings
-from llmvitals.signals.promql_ast import Call, Node, Selector
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector
+
+AGE, RELOADED = "llmvitals_cycle_age_seconds", "llmvitals_config_last_reload_successful"
+COLLECTED = "llmvitals_collector_success"
+COLLECTOR = (*INSTANCE, "collector")
+RUNNING = "llm_requests_running"
+
+STUCK_INTERVALS = 10
+"""An exporter whose newest cycle is older than so many intervals shows the past as the present."""
+
+_UP = Selector(TARGET_UP)
+
+
+def _max(series: Selector, by: tuple[str, ...], labels: tuple[str, ...]) -> Node:
+    return Aggregate("max", (*by, *labels), series)
 
 
 def _nobody(settings: Settings, labels: tuple[str, ...]) -> Node:
-    return Call("absent", (Selector(TARGET_UP),))
+    return Call("absent", (_UP,))
 
+
+def _exporter(settings: Settings, labels: tuple[str, ...]) -> Node:
+    return Infix("==", _max(Selector("up", (Matcher("job", (settings.alerts.job,)),)), INSTANCE, labels), Number(0))
+
+
+def _stuck(settings: Settings, labels: tuple[str, ...]) -> Node:
+    limit = round(STUCK_INTERVALS * settings.exporter.interval_seconds, 3)
+    return Infix(">", _max(Selector(AGE), INSTANCE, labels), Number(limit))
+
+
+def _unjudged(settings: Settings, labels: tuple[str, ...]) -> Node:
+    answers = Infix("==", _max(_UP, INSTANCE, labels), Number(1))
+    verdicts = Aggregate("count", (*INSTANCE, *labels), Selector(VERDICT))
+    return Infix("unless", answers, verdicts, names.joined(settings, INSTANCE))
+
+
+def _unruled(settings: Settings, labels: tuple[str, ...]) -> Node:
+    served = Aggregate("count", (*SCOPE, *labels), Selector(RUNNING))
+    recorded = Selector(names.recorded(BY_ID["requests_running"]))
+    return Infix("unless", served, recorded, names.joined(settings, SCOPE))
+
+
+def _refused(settings: Settings, labels: tuple[str, ...]) -> Node:
+    return Infix("==", _max(Selector(RELOADED), INSTANCE, labels), Number(0))
+
+
+def _fails(settings: Settings, labels: tuple[str, ...]) -> Node:
+    failed = Infix("==", _max(Selector(COLLECTED), COLLECTOR, labels), Number(0))
+    down = Infix("==", _max(_UP, INSTANCE, labels), Number(0))
+    return Infix("unless", failed, down, names.joined(settings, INSTANCE))  # a target that is gone has its own alert
+
+
+def _twice(settings: Settings, labels: tuple[str, ...]) -> Node:
+    return Infix(">", Aggregate("count", names.joined(settings, INSTANCE), _UP), Number(1))
+
+
+_NOBODY, _HALF = "nobody-watches", "half-blind"
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -19,10 +76,95 @@ ALERTS: tuple[Alert, ...] = (
         PAGE,
         Written(_nobody),
         "5m",
-        "nobody-watches",
+        _NOBODY,
         TARGET_UP,
         TELEMETRY_GROUP,
         words="llm_target_up is absent: 0 targets are watched, so no other alert of this set can fire.",
         by=(),
+    ),
+    Alert(
+        "LLMExporterGone",
+        "An exporter does not answer",
+        TICKET,
+        Written(_exporter),
+        "5m",
+        _NOBODY,
+        "up",
+        TELEMETRY_GROUP,
+        words="up is {{ $value }}: Prometheus cannot scrape it, and its targets are watched by nobody.",
+        by=INSTANCE,
+    ),
+    Alert(
+        "LLMExporterStuck",
+        "An exporter shows the past",
+        TICKET,
+        Written(_stuck),
+        "5m",
+        _NOBODY,
+        AGE,
+        TELEMETRY_GROUP,
+        words="Its newest numbers are {{ $value | humanizeDuration }} old: it answers, but looks at its targets no more.",
+        by=INSTANCE,
+    ),
+    Alert(
+        "LLMTriageAbsent",
+        "No verdict",
+        TICKET,
+        Written(_unjudged),
+        "10m",
+        _HALF,
+        VERDICT,
+        TELEMETRY_GROUP,
+        words="llm_target_up is {{ $value }} and there is no llm_triage_verdict: alerts on causes and on hurt users are blind.",
+        by=INSTANCE,
+    ),
+    Alert(
+        "LLMRulesAbsent",
+        "Recording rules are not loaded",
+        TICKET,
+        Written(_unruled),
+        "15m",
+        _HALF,
+        RUNNING,
+        TELEMETRY_GROUP,
+        words="{{ $value }} series of llm_requests_running, none of llm:requests_running:5m: load llmvitals-recording.yaml, or "
+        "alerts on budgets stay silent.",
+        by=SCOPE,
+    ),
+    Alert(
+        "LLMReloadFailed",
+        "An exporter refused its newest settings",
+        TICKET,
+        Written(_refused),
+        "10m",
+        _HALF,
+        RELOADED,
+        TELEMETRY_GROUP,
+        words="llmvitals_config_last_reload_successful is {{ $value }}: the settings before it are in use. Its log names the key.",
+        by=INSTANCE,
+    ),
+    Alert(
+        "LLMCollectorFails",
+        "A collector fails",
+        TICKET,
+        Written(_fails),
+        "15m",
+        _HALF,
+        COLLECTED,
+        TELEMETRY_GROUP,
+        words="llmvitals_collector_success is {{ $value }}: checks that need what it collects are undecided.",
+        by=COLLECTOR,
+    ),
+    Alert(
+        "LLMSeriesTwice",
+        "A target is told of more than once",
+        TICKET,
+        Written(_twice),
+        "15m",
+        _HALF,
+        TARGET_UP,
+        TELEMETRY_GROUP,
+        words="{{ $value }} series of llm_target_up for it: two exporters watch it, or one is scraped twice. Sums count it twice.",
+        by=INSTANCE,
     ),
 )

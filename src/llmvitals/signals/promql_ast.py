@@ -26,12 +26,15 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Series by name; ``extra`` is matcher text of the caller's, ``window`` a range such as ``60s`` ('' = instant)."""
+    """Series by name; ``extra`` is matcher text of the caller's, ``window`` a range such as ``60s`` ('' = instant; ``6h:5m``: every
+    5 minutes of 6 hours), ``offset`` how long ago ('' = now).
+    """
 
     name: str
     matchers: tuple[Matcher, ...] = ()
     extra: str = ""
     window: str = ""
+    offset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,15 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Infix:
-    """Two operands; nested ones are put into parentheses."""
+    """Two operands; nested ones are put into parentheses. ``on``: the labels by which series are matched, None: all; ``many``:
+    several on the left may match one on the right.
+    """
 
     op: str
     left: Node
     right: Node
+    on: tuple[str, ...] | None = None
+    many: bool = False
 
 
 Node = Number | Selector | Call | Aggregate | Infix
@@ -68,15 +75,17 @@ def show(node: Node) -> str:
     match node:
         case Number(value):
             return number(value)
-        case Selector(name, matchers, extra, window):
+        case Selector(name, matchers, extra, window, offset):
             inside = ",".join([*map(_matcher, matchers), *([extra] if extra else [])])
-            return name + (f"{{{inside}}}" if inside else "") + (f"[{window}]" if window else "")
+            ranged = name + (f"{{{inside}}}" if inside else "") + (f"[{window}]" if window else "")
+            return f"{ranged} offset {offset}" if offset else ranged
         case Call(function, arguments):
             return f"{function}({', '.join(map(show, arguments))})"
         case Aggregate(op, by, argument):
             return f"{op} by ({', '.join(by)}) ({show(argument)})"
-        case Infix(op, left, right):
-            return f"{_operand(left)} {op} {_operand(right)}"
+        case Infix(op, left, right, on, many):
+            matched = "" if on is None else f" on ({', '.join(on)})" + (" group_left ()" if many else "")
+            return f"{_operand(left)} {op}{matched} {_operand(right)}"
 
 
 def number(value: float) -> str:
