@@ -1,4 +1,4 @@
-"""Runbooks: one page per cause, four headings, links that lead somewhere, queries on names that exist."""
+"""Runbooks: one page per alert and cause, links that lead somewhere, queries on names that exist, both languages alike."""
 
 from __future__ import annotations
 
@@ -10,16 +10,36 @@ from pathlib import Path
 import pytest
 
 from llmvitals import schema
-from llmvitals.data import folder
-from llmvitals.signals import catalogue
-from llmvitals.triage.checks import CHECKS
+from llmvitals.alerts import model, pages
+from llmvitals.alerts.compile import expression
+from llmvitals.alerts.firing import rules_of
+from llmvitals.alerts.policy import ALERTS
+from llmvitals.exporters.health import DURATION, SUCCESS
+from llmvitals.exporters.selfmetrics import NAMES as SELF
+from llmvitals.settings import Settings, Slo
+from llmvitals.signals import budget, catalogue
+from llmvitals.signals.promql_ast import show
+from llmvitals.triage.checks import BY_CAUSE, CHECKS
 from llmvitals.triage.model import Check
+from support.runbooks import PAGES, ROOT, TURKISH, by_hand, generated, queries, queries_in
 
-PAGES = sorted(folder("runbooks").glob("*.md"))
 HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+BASLIKLAR = ["Anlamı", "Etkisi", "Teşhis", "Çözüm"]
 SOURCES = re.compile(
     r"^`(?P<slug>[a-z-]+)` · Source: (backpressure article|batching mistakes|inference guide), \w", re.M
 )
+OWN = {
+    model.CHECK_STATE,
+    model.LEADING,
+    model.VERDICT,
+    model.HURT,
+    model.SETTING,
+    model.TARGET_UP,
+    budget.JUDGED,
+    budget.MISSED,
+}
+"""Series of the exporter's page that are neither a family nor a signal."""
+COUNTERS = {budget.JUDGED, budget.MISSED}
 APART = {
     "gpu": schema.Origin.GPU,
     "gpu_links": schema.Origin.GPU,
@@ -30,12 +50,8 @@ APART = {
 }
 """Modules of derived signals that read what no engine shows."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-
-
-def queries(page: Path) -> list[str]:
-    """The PromQL expressions of a page; an empty line parts one from the next."""
-    blocks = re.findall(r"^```promql\n(.*?)^```", page.read_text(), flags=re.M | re.S)
-    return [part.strip() for block in blocks for part in block.split("\n\n")]
+in_turkish = pytest.mark.parametrize("page", TURKISH, ids=lambda p: p.stem)
+in_both = pytest.mark.parametrize("page", [*PAGES, *TURKISH], ids=lambda p: f"{p.parent.name}/{p.stem}")
 
 
 @each_page
@@ -56,33 +72,98 @@ def test_a_page_names_its_cause_and_its_source(page: Path) -> None:
     assert found["slug"] == page.stem
 
 
-def test_every_cause_has_a_page_and_every_page_a_cause() -> None:
-    assert {page.stem for page in PAGES} == {check.cause for check in CHECKS}
+def test_every_cause_and_every_alert_has_a_page_and_every_page_is_opened_by_one() -> None:
+    assert {page.stem for page in PAGES} == {check.cause for check in CHECKS} | {alert.runbook for alert in ALERTS}
+
+
+def test_what_wakes_somebody_is_there_in_turkish_and_nothing_else_is() -> None:
+    assert {page.stem for page in TURKISH} == {alert.runbook for alert in ALERTS if alert.severity is model.PAGE}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.cause)
 def test_page_and_check_name_the_same_source(check: Check) -> None:
-    line = (folder("runbooks") / f"{check.cause}.md").read_text().splitlines()[2]
-    assert check.source in re.split(r"; |Source: ", line)
+    line = (ROOT / f"{check.cause}.md").read_text().splitlines()[2]
+    assert check.source in re.split(r"; |Source: | · ", line)
 
 
 @each_page
 def test_a_page_tells_look_alikes_and_how_to_verify_the_fix(page: Path) -> None:
-    text = page.read_text()
-    diagnosis, mitigation = text.split("## Diagnosis")[1].split("## Mitigation")
+    diagnosis, mitigation = page.read_text().split("## Diagnosis")[1].split("## Mitigation")
     assert "**Looks like:**" in diagnosis
     assert "**Verify:**" in mitigation
 
 
 @each_page
-def test_a_page_is_short_enough_for_the_night(page: Path) -> None:
-    assert len(page.read_text().split()) <= 400
+def test_a_page_names_primary_sources(page: Path) -> None:
+    _, _, sources = page.read_text().partition("**Primary sources:**")
+    assert re.search(r"\]\(https://[^)\s]+\)", sources)
 
 
 @each_page
+def test_a_page_says_which_number_is_computed_and_where_it_stands(page: Path) -> None:
+    told = re.search(r"\*\*Computed number:\*\* (.+?)\n\n", by_hand(page), re.S)
+    assert told
+    check = BY_CAUSE.get(page.stem)
+    if check is not None and check.remedy.value is not None:
+        assert f'`llm_triage_setting{{cause="{page.stem}"}}`' in told[1]
+    elif check is not None:
+        assert told[1].startswith("none")
+
+
+@in_both
+def test_a_page_is_short_enough_for_the_night(page: Path) -> None:
+    assert len(by_hand(page).split()) <= 400
+
+
+@pytest.mark.parametrize("page", [*PAGES, *TURKISH, ROOT / "README.md"], ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_links_lead_to_pages_that_exist(page: Path) -> None:
-    missing = [to for to in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not (page.parent / to).is_file()]
-    assert missing == []
+    links = [to for to in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not to.startswith("https://")]
+    assert [to for to in links if not (page.parent / to).exists()] == []
+
+
+@in_both
+def test_links_to_others_are_whole(page: Path) -> None:
+    for address in re.findall(r"\]\((\w+:[^)]*)\)", page.read_text()):
+        assert re.fullmatch(r"https://[a-z0-9.-]+\.[a-z]+/[\w./#-]*(\?[\w=]+)?", address), address
+
+
+@each_page
+def test_the_generated_part_has_the_expression_of_every_alert_that_opens_the_page(page: Path) -> None:
+    settings = Settings()
+    opening = [alert for alert in ALERTS if alert.runbook == page.stem]
+    asked = [show(expression(a, settings, row)) for a in opening for row in rules_of(a, settings)]
+    assert queries_in(generated(page)) == asked
+    assert re.findall(r"`(LLM\w+)`", generated(page)) == [a.name for a in opening for _ in rules_of(a, settings)]
+
+
+@in_both
+def test_the_generated_part_is_what_the_settings_give(page: Path) -> None:
+    path = page.relative_to(ROOT.parent).as_posix()
+    assert generated(page) == pages.blocks(Settings())[path][pages.PART]
+
+
+def test_the_generated_part_follows_the_settings() -> None:
+    block = pages.blocks(Settings(slo=Slo(objective=0.99)))["runbooks/first-tokens-late.md"]["alert"]
+    assert ">= 0.06" in block  # six times a budget of 1 %
+
+
+@in_turkish
+def test_a_turkish_page_has_its_four_headings_and_says_what_the_english_one_does(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, flags=re.M) == BASLIKLAR
+    teshis, cozum = text.split("## Teşhis")[1].split("## Çözüm")
+    assert "**Benzeri:**" in teshis
+    assert all(part in cozum for part in ("**Hesaplanan sayı:**", "**Doğrulama:**", "**Birincil kaynaklar:**"))
+    assert text.splitlines()[2].startswith(f"`{page.stem}` · Kaynak: ")
+
+
+@in_turkish
+def test_both_languages_ask_the_same_and_link_to_each_other(page: Path) -> None:
+    english = ROOT / page.name
+    assert queries(page) == queries(english)
+    assert queries_in(generated(page)) == queries_in(generated(english))
+    assert f"[Türkçe](tr/{page.name})" in english.read_text(encoding="utf-8").splitlines()[2]
+    assert f"[English](../{page.name})" in page.read_text(encoding="utf-8").splitlines()[2]
 
 
 @each_page
@@ -90,7 +171,13 @@ def test_every_metric_of_a_query_exists(page: Path) -> None:
     gauges = {f"llm_{signal.id}" for signal in catalogue.SIGNALS}
     names = {name for query in queries(page) for name in re.findall(r"\bllm_\w+", query)}
     assert names, "no query"
-    assert {n for n in names if schema.family_of(n) is None and n not in gauges} == set()
+    assert {n for n in names if schema.family_of(n) is None and n not in gauges | OWN} == set()
+
+
+@each_page
+def test_every_metric_of_the_exporter_itself_in_a_query_exists(page: Path) -> None:
+    names = {name for query in queries(page) for name in re.findall(r"\bllmvitals_\w+", query)}
+    assert names <= {*SELF, SUCCESS, DURATION}
 
 
 def origin(name: str) -> schema.Origin:
@@ -103,7 +190,7 @@ def origin(name: str) -> schema.Origin:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.cause)
 def test_a_page_asks_every_kind_of_telemetry_without_which_its_cause_cannot_be_named(check: Check) -> None:
-    text = folder("runbooks") / f"{check.cause}.md"
+    text = ROOT / f"{check.cause}.md"
     asked = {origin(name) for query in queries(text) for name in re.findall(r"\bllm_\w+", query)}
     needed = set.intersection(*({origin(f"llm_{limit.signal}") for limit in rows} for rows in check.when))
     assert needed <= asked
@@ -114,7 +201,7 @@ def test_counters_are_read_as_rates_and_gauges_are_not(page: Path) -> None:
     for query in queries(page):
         for function, name in re.findall(r"\b(rate|increase|deriv)\((llm_\w+)", query):
             family = schema.family_of(name)
-            gauge = family is None or family.kind is schema.Kind.GAUGE
+            gauge = name not in COUNTERS and (family is None or family.kind is schema.Kind.GAUGE)
             assert gauge == (function == "deriv"), query
 
 
@@ -123,7 +210,7 @@ def test_promtool_accepts_every_query(tmp_path: Path) -> None:
     rules = [
         {"record": "runbook:query", "labels": {"page": page.stem, "number": str(number)}, "expr": query}
         for page in PAGES
-        for number, query in enumerate(queries(page))
+        for number, query in enumerate([*queries(page), *queries_in(generated(page))])
     ]
     file = tmp_path / "runbooks.yaml"
     file.write_text(json.dumps({"groups": [{"name": "runbooks", "rules": rules}]}))  # JSON is YAML
