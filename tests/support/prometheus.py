@@ -97,6 +97,24 @@ def load_blocks(text: str, data: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
 
 
+def promtool_tests(
+    folder: Path,
+    rules: Sequence[str],
+    inputs: Sequence[Mapping[str, Any]],
+    checks: Sequence[Mapping[str, Any]],
+    *,
+    interval: str,
+) -> None:
+    """Run one unit test of rule files with promtool: ``checks`` are its ``promql_expr_test``. Fails with what it says."""
+    test = {"interval": interval, "input_series": list(inputs), "promql_expr_test": list(checks)}
+    path = folder / "made_test.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": list(rules), "evaluation_interval": interval, "tests": [test]}))
+    command = [binary("promtool"), "test", "rules", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    if done.returncode:
+        pytest.fail(f"{done.stdout}{done.stderr}"[:3000])
+
+
 class Service:
     """A child process with an HTTP address. ``args`` may use the port that was chosen."""
 

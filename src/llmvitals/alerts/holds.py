@@ -37,6 +37,8 @@ _LOOKBACK = 300.0
 """Seconds for which Prometheus takes a sample for the newest one."""
 
 _BUSY_SECONDS = 300.0
+ROUND = 6
+"""Digits of a limit: 6 times 5 % is 30 %, whatever floats make of it."""
 
 
 def replayable(condition: Condition) -> bool:
@@ -80,7 +82,7 @@ class Answers:
             case Concludes(outcomes):
                 return self._each(lambda m: m.outcome in outcomes)
             case Compared(signal, op, bound, factor):
-                compare, limit = _OPS[op], number_of(self._settings, bound) * factor
+                compare, limit = _OPS[op], round(number_of(self._settings, bound) * factor, ROUND)
                 return self._each(lambda m: signal in m.values and compare(m.values[signal], limit))
             case Fell(signal, to, ago):
                 return self._since(signal, ago, lambda now, then: now < to * then)
@@ -145,7 +147,7 @@ class Answers:
     def _limits(self, budget: Budget, group: tuple[str, ...], row: Burn) -> Growth:
         """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
         if not budget.objective:
-            return [_limit(row, self._settings.slo.objective)] * len(self._moments)
+            return [limit_of(row.burn, self._settings.slo.objective)] * len(self._moments)
         limits: Growth = []
         for moment in self._moments:
             own = (
@@ -154,7 +156,7 @@ class Answers:
                 if key.name == budget.objective and tuple(key.label(label) for label in budget.by) == group
             )
             promised = next(own, None)
-            limits.append(None if promised is None else _limit(row, promised))
+            limits.append(None if promised is None else limit_of(row.burn, promised))
         return limits
 
     def _gone(self, *, alone: bool) -> list[bool]:
@@ -178,8 +180,9 @@ def number_of(settings: Settings, bound: float | str) -> float:
     return float(found)
 
 
-def _limit(row: Burn, objective: float) -> float:
-    return round(row.burn * (1 - objective), 9)  # 6 times 5 % is 30 %, whatever floats make of it
+def limit_of(burn: float, objective: float) -> float:
+    """The share of requests that misses where a budget burns so fast. No share exceeds 1, so no limit does."""
+    return round(min(1.0, burn * (1 - objective)), ROUND)
 
 
 def _at_least(value: float | None, least: float | None) -> bool:
