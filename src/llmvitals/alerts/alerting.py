@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from llmvitals.alerts import watching
-from llmvitals.alerts.budgets import BY_ID
+from llmvitals.alerts.budgets import BY_ID, Budget
 from llmvitals.alerts.compile import expression
-from llmvitals.alerts.conditions import Burns, Gone, parts_of
+from llmvitals.alerts.conditions import Burns, Fires, Gone, parts_of
 from llmvitals.alerts.firing import rules_of
-from llmvitals.alerts.model import PAGE, Alert
+from llmvitals.alerts.model import GONE_MEMORY, PAGE, Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.text import Words
 from llmvitals.settings import Burn, Settings
@@ -46,7 +46,7 @@ def _annotations(alert: Alert, row: Burn | None, settings: Settings) -> dict[str
     of_server = alert not in watching.ALERTS
     notes = {
         "summary": f"{alert.title}: {words.whose()}" if alert.by else alert.title,
-        "description": " ".join(part for part in _told(alert, row, words) if part),
+        "description": _described(alert, row, words, settings),
         "runbook_url": words.runbook(alert.runbook),
     }
     if alert.severity is PAGE and not alert.cause and of_server:
@@ -58,21 +58,26 @@ def _annotations(alert: Alert, row: Burn | None, settings: Settings) -> dict[str
     return notes
 
 
-def _told(alert: Alert, row: Burn | None, words: Words) -> list[str]:
-    """The sentences of a description."""
+def _described(alert: Alert, row: Burn | None, words: Words, settings: Settings) -> str:
+    """The sentences of a description: what it means, its numbers, of a page the cause that leads, of a cause what to set."""
     told = [alert.words]
     for part in parts_of(alert.when):
         if isinstance(part, Burns) and row is not None:
-            what = BY_ID[part.budget].title
-            told.append(
-                f"Over {row.long} {{{{ $value | humanizePercentage }}}} of the requests missed their promise ({what})."
-            )
+            told.append(_missed(BY_ID[part.budget], row, settings))
         elif isinstance(part, Gone):
-            told.append("Requests that it finished in the 30m before: {{ $value | humanize }}." if part.alone else "")
+            told += (
+                [f"Finished in the {GONE_MEMORY} before: {{{{ $value | humanize }}}} requests."] if part.alone else []
+            )
             told.append(words.status())
-    told.append(words.numbers() if alert.evidence else "")
-    if alert.severity is PAGE and alert not in watching.ALERTS:
-        told.append(words.leading())
-    elif alert.cause:
-        told.append(words.set_to(alert.cause).lstrip())
-    return told
+    told += [words.numbers()] if alert.evidence else []
+    of_page = alert.severity is PAGE and alert not in watching.ALERTS
+    told += [words.leading()] if of_page else []
+    set_to = words.set_to(alert.cause) if isinstance(alert.when, Fires) and not of_page else ""
+    return " ".join(part for part in told if part) + set_to
+
+
+def _missed(budget: Budget, row: Burn, settings: Settings) -> str:
+    """How many missed, and, where all classes were promised the same, how many may."""
+    share = "{{ $value | humanizePercentage }} of the requests missed what was promised"
+    may = "" if budget.objective else f"; {100 * (1 - settings.slo.objective):.4g}% may"
+    return f"Over {row.long} {share} ({budget.title}){may}."

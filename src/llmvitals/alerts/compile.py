@@ -146,7 +146,8 @@ class _Compiler:
         """The value is the number of requests that it finished until it went."""
         finished = self._sum(SCOPE, Call("increase", (Selector(FINISHED, window=GONE_MEMORY),)))
         served = Infix("and", Infix(">", finished, Number(0)), self._gone(), names.joined(self._settings, INSTANCE))
-        serves = Call("max_over_time", (Selector(RUNNING, window=GONE_MEMORY),))
+        known = 'model!=""'  # two servers whose models nobody names do not stand in for each other
+        serves = Call("max_over_time", (Selector(RUNNING, extra=known, window=GONE_MEMORY),))
         up = Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(1))
         others = Infix("and", self._max(SCOPE, serves), up, names.joined(self._settings, INSTANCE))
         return Infix("unless", served, others, names.kept(self._settings, ("model",)))

@@ -12,7 +12,8 @@ from typing import Any
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import BUDGETS, Budget, Counted
 from llmvitals.settings import Settings, seconds_of
-from llmvitals.signals.catalogue import SIGNALS
+from llmvitals.signals.algebra import Expr, Quantile
+from llmvitals.signals.catalogue import SIGNALS, Signal
 from llmvitals.signals.promql import to_promql
 from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Selector, show
 
@@ -40,13 +41,16 @@ def recording_groups(settings: Settings) -> list[dict[str, Any]]:
 
 def _signals(settings: Settings) -> list[dict[str, Any]]:
     return [
-        {
-            "record": names.recorded(signal),
-            "expr": to_promql(signal.expr, window=names.WINDOW, by=names.kept(settings, signal.by)),
-        }
+        {"record": names.recorded(signal), "expr": _recording(signal, signal.expr, settings)}
         for signal in SIGNALS
         if signal.expr is not None
     ]
+
+
+def _recording(signal: Signal, expr: Expr, settings: Settings) -> str:
+    """A quantile of nothing is NaN in Prometheus, which is no number: the comparison drops it."""
+    text = to_promql(expr, window=names.WINDOW, by=names.kept(settings, signal.by))
+    return f"{text} >= 0" if isinstance(expr, Quantile) else text
 
 
 def _budgets(windows: list[str], settings: Settings) -> list[dict[str, Any]]:

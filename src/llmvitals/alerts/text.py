@@ -74,13 +74,18 @@ class Words:
     def _query(self, series: list[str], own: tuple[str, ...] = SCOPE, more: tuple[tuple[str, str], ...] = ()) -> str:
         """A template's pipeline that asks for series of the alert's server. ``more``: labels, and their values in templates."""
         same = names.joined(self._settings, tuple(label for label in own if label in self._alert.by))
-        pairs = [*((label, f"$labels.{label}") for label in same), *more]
+        pairs = [*((label, _value(label)) for label in same), *more]
         matchers = ",".join(f"{label}=%[{place}]q" for place, (label, _) in enumerate(pairs, 1))
         asked = " or ".join(f"{name}{{{matchers}}}" for name in series)
         return f'printf "{asked}" {" ".join(value for _, value in pairs)} | query'
 
 
 _NAMED = f'{{{{ {_CAUSE} := . | first | label "cause" }}}}'
+
+
+def _value(label: str) -> str:
+    """A label's value in a template; '' of one that is not there, which not every release gives for a field."""
+    return f"$labels.{label}" if label in SCOPE else f'(index $labels "{label}")'
 
 
 def _with(found: str, known: str, unknown: str) -> str:
