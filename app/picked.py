@@ -1,10 +1,12 @@
-"""What a person or a link chose, for every page: the settings, a source, a moment. What is wrong is said in one line."""
+"""What a person or a link chose, for every page: the settings, a source, a moment, the language of runbooks. What is wrong is said
+in one line.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 import parts
 from llmvitals import settings as settings_file
 from llmvitals.app import choices
+from llmvitals.app.runbook import ENGLISH, LANGUAGES, TURKISH, languages, runbook
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.view import NOTICES
@@ -71,6 +74,36 @@ def _moment(source: Source, sidebar: Slots) -> float | None:
     else:
         st.query_params["at"] = text
     return at
+
+
+def language(slugs: Iterable[str]) -> str:
+    """The language of the runbooks, with a switch where one of these is there in Turkish. It stands in the address as ``lang``."""
+    if not any(TURKISH in languages(slug) for slug in slugs):
+        return ENGLISH
+    chosen = st.query_params.get("lang", "") == TURKISH
+    if st.session_state.get("turkish") != chosen:
+        st.session_state["turkish"] = chosen  # a link may have another language than the page before it
+    st.toggle(LANGUAGES[TURKISH], key="turkish", on_change=_remember_language)
+    return TURKISH if chosen else ENGLISH
+
+
+def _remember_language() -> None:
+    if st.session_state["turkish"]:
+        st.query_params["lang"] = TURKISH
+    else:
+        st.query_params.pop("lang", None)
+
+
+def show_runbook(slug: str, chosen: str) -> None:
+    """A runbook in the chosen language; in English, and saying so, where it is there in no other."""
+    text = runbook(slug, chosen)
+    if text is None and chosen != ENGLISH:
+        st.caption("Bu sayfa yalnızca İngilizce.")
+        text = runbook(slug)
+    if text is None:
+        notice("no-runbook", f"'{slug}' has no page in this installation.")
+    else:
+        st.markdown(text)
 
 
 def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:

@@ -13,6 +13,7 @@ page = st.navigation(
     [
         st.Page("triage_page.py", title="Triage", default=True),
         st.Page("quadrant_page.py", title="KV usage against compute", url_path="replicas"),
+        st.Page("runbooks_page.py", title="Runbooks", url_path="runbooks"),
         st.Page("matrix_page.py", title="What each source can say", url_path="sources"),
     ]
 )

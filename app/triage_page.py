@@ -9,10 +9,10 @@ import parts
 import picked
 from llmvitals.app.answer import Answer
 from llmvitals.app.ask import Failure, ask, is_old
-from llmvitals.app.runbook import runbook
+from llmvitals.app.runbook import HURT, title
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.chart import Chart, leading_charts, vital_charts
-from llmvitals.triage.view import NOTICES, Card, View, binds, present
+from llmvitals.triage.view import NOTICES, View, binds, present
 
 COLUMNS = 3
 
@@ -93,7 +93,8 @@ def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
         st.html(parts.binds(binds(answer.verdict.binding.resource), answer.verdict.binding.why))
     if view.leading:
         st.html(parts.action(view.leading, stale=stale))
-        show_runbook(view.leading)
+    language = show_runbooks(view, hurt=answer.verdict.hurt)
+    if view.leading:
         st.html(parts.heading("Evidence"))
         grid(leading_charts(answer.verdict, answer.traces), "leading")
     if view.classes:
@@ -101,7 +102,7 @@ def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
         st.html(parts.classes(view.classes))
     st.html(parts.heading("Vital signs"))
     grid(vital_charts(answer.verdict, answer.traces), "vital")
-    show_contributing(view)
+    show_contributing(view, language)
     show_steps(view)
     st.html(parts.heading("What this cannot see"))
     st.html(parts.blind(view.blind) if view.blind else parts.line(NOTICES["nothing-blind"], ""))
@@ -117,17 +118,19 @@ def grid(drawn: tuple[Chart, ...], name: str) -> None:
                     st.altair_chart(charts.draw(chart), width="stretch", key=f"{name}-{chart.row.signal}")
 
 
-def show_runbook(card: Card) -> None:
-    """The runbook of a cause, folded."""
-    with st.expander(f"Runbook: {card.title}"):
-        text = runbook(card.cause)
-        if text:
-            st.markdown(text)
-        else:
-            picked.notice("no-runbook", f"'{card.cause}' has no page in this installation.")
+def show_runbooks(view: View, *, hurt: bool) -> str:
+    """The runbook of the leading cause, and of the symptom while users are hurt, folded; gives the language of runbooks."""
+    named = {view.leading.cause: view.leading.title} if view.leading else {}
+    if hurt:
+        named[HURT] = title(HURT)
+    language = picked.language((*named, *(card.cause for card in view.contributing)))
+    for slug, name in named.items():
+        with st.expander(f"Runbook: {name}"):
+            picked.show_runbook(slug, language)
+    return language
 
 
-def show_contributing(view: View) -> None:
+def show_contributing(view: View, language: str) -> None:
     """Causes that hold beside the leading one."""
     if not view.contributing:
         return
@@ -136,7 +139,7 @@ def show_contributing(view: View) -> None:
         st.html(parts.contributing(card))
         with st.expander(f"Evidence and runbook: {card.title}"):
             st.html(parts.rows(card.title, card.rows))
-            st.markdown(runbook(card.cause) or "")
+            picked.show_runbook(card.cause, language)
 
 
 def show_steps(view: View) -> None:

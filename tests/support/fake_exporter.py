@@ -185,6 +185,7 @@ def body(verdict, instance, now=None):
         "blind": BLIND,
         "window": {"start": end - 60.0, "end": end, "seconds": 60.0, "pages": 13},
         "scope": {"instance": instance, "model": "llama-3-8b"},
+        "hurt": cause,
     }
 
 

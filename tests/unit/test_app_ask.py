@@ -48,6 +48,17 @@ def test_a_scope_is_found_among_the_targets(exporter):
     assert set(answer.choices(ANY)) == {("vllm-0", "llama-3-8b"), ("vllm-1", "llama-3-8b")}
 
 
+def test_a_target_that_names_no_model_any_more_is_found_by_its_instance(exporter):
+    gone = document("undetermined")
+    gone["targets"][0] |= {"model": ""}
+    gone["targets"][0]["detail"]["scope"]["model"] = ""
+    exporter.answers["/triage"] = (200, json.dumps(gone).encode())
+    answer = put(exporter, {"instance": "vllm-0", "model": "llama-3-8b"})
+    assert answer.verdict.outcome is Outcome.UNDETERMINED
+    assert answer.current({"instance": "vllm-0", "model": "llama-3-8b"}) == ("vllm-0", "llama-3-8b")
+    assert "knows no target" in put(exporter, {"instance": "vllm-1", "model": "other"}).thing
+
+
 def test_an_unknown_scope_is_said(exporter):
     failure = put(exporter, {"instance": "vllm-9", "model": ""})
     assert "knows no target vllm-9" in failure.thing

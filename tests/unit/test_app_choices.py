@@ -3,7 +3,8 @@
 import pytest
 
 from llmvitals.app import choices
-from llmvitals.app.runbook import runbook
+from llmvitals.app.runbook import HURT, languages, pages, runbook, title
+from llmvitals.data import folder
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings, Source
 
@@ -80,5 +81,40 @@ def test_a_runbook_is_found_by_its_cause_and_nothing_else_is():
     assert "## Mitigation" in runbook("preemption-thrash")
     assert not runbook("preemption-thrash").startswith("# ")
     assert ".md)" not in runbook("preemption-thrash")
-    for other in ("../README", "no-such-cause", "/etc/passwd", "a/b", ""):
+    for other in ("../README", "README", "tr", "tr/users-hurt", "no-such-cause", "/etc/passwd", "a/b", ""):
         assert runbook(other) is None
+        assert runbook(other, "tr") is None
+    assert runbook("users-hurt", "../runbooks") is None
+
+
+def test_a_page_behind_a_page_is_there_in_turkish_and_says_nothing_of_its_other_language():
+    assert languages(HURT) == ("en", "tr")
+    assert title(HURT) == "Users do not get what was promised"
+    assert "## Meaning" in runbook(HURT)
+    assert "## Anlamı" in runbook(HURT, "tr")
+    for language in ("en", "tr"):
+        head = runbook(HURT, language).splitlines()[0]
+        assert head.startswith("`users-hurt` · ")
+        assert "Türkçe" not in head
+        assert "English" not in head
+
+
+def test_links_between_runbooks_stay_in_the_app_and_in_the_language_where_they_can():
+    assert "[telemetry-broken](runbooks?page=telemetry-broken)" in runbook(HURT)
+    turkish = runbook(HURT, "tr")
+    assert "](runbooks?page=telemetry-broken&lang=tr)" in turkish
+    assert "](runbooks?page=overloaded-and-shedding)" in turkish, "that one is in English only"
+    for page in pages():
+        for language in page.languages:
+            text = runbook(page.slug, language)
+            assert ".md)" not in text, "no file of the project is reached from the app"
+            assert "<!--" not in text
+
+
+def test_every_runbook_is_listed_symptoms_first_with_its_title():
+    listed = pages()
+    files = {file.stem for file in folder("runbooks").glob("*.md")} - {"README"}
+    assert {page.slug for page in listed} == files
+    assert [page.symptom for page in listed] == sorted((page.symptom for page in listed), reverse=True)
+    assert {page.slug for page in listed if page.symptom} >= {HURT, "target-gone", "nobody-watches"}
+    assert all(page.title != page.slug for page in listed)

@@ -25,12 +25,12 @@ def page(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(folder("app")))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # Streamlit puts the page in its place
 
-    def run(settings, **query):
+    def run(settings, script="triage_page", **query):
         path = tmp_path / "settings.yaml"
         path.write_text(settings if isinstance(settings, str) else yaml.safe_dump(settings))
         monkeypatch.setenv("LLMVITALS_SETTINGS", str(path))
         monkeypatch.setattr(sys, "argv", ["streamlit_app.py"])
-        app = AppTest.from_file(str(folder("app") / "triage_page.py"), default_timeout=30)
+        app = AppTest.from_file(str(folder("app") / f"{script}.py"), default_timeout=30)
         for key, value in query.items():
             app.query_params[key] = value
         app.run()
@@ -120,3 +120,70 @@ def test_the_steps_are_in_order_and_nothing_without_data_is_green(page, exporter
     places = [html.index(f'data-step="{n}"') for n in range(8)]
     assert places == sorted(places)
     assert "lv-tag lv-good" not in "".join(html[places[0] :].splitlines())
+
+
+def opened(app):
+    """Titles and texts of what is folded."""
+    return {one.label: [text.value for text in one.markdown] for one in app.expander}
+
+
+def test_while_users_are_hurt_the_page_for_that_stands_beside_the_causes(page, exporter):
+    app, _ = page(sources(exporter.url))
+    shown = opened(app)
+    assert list(shown)[:2] == ["Runbook: Preemption thrash", "Runbook: Users do not get what was promised"]
+    assert "## Meaning" in shown["Runbook: Users do not get what was promised"][0]
+
+
+def test_while_nobody_is_hurt_it_is_not_there(page, exporter):
+    exporter.verdict = "healthy"
+    app, _ = page(sources(exporter.url))
+    assert not [label for label in opened(app) if label.startswith("Runbook:")]
+    assert not app.toggle
+
+
+def test_hurt_without_a_cause_has_its_runbook_too(page, exporter):
+    exporter.verdict = "undetermined"
+    exporter.answers["/triage"] = (200, json.dumps(hurt(document("undetermined"))).encode())
+    app, _ = page(sources(exporter.url))
+    assert [label for label in opened(app) if label.startswith("Runbook:")] == [
+        "Runbook: Users do not get what was promised"
+    ]
+
+
+def hurt(told):
+    """A document whose first target's users are hurt."""
+    for one in (told, told["targets"][0]["detail"]):
+        one["hurt"] = True
+    return told
+
+
+def test_turkish_is_chosen_by_a_switch_and_by_the_address(page, exporter):
+    app, _ = page(sources(exporter.url))
+    (switch,) = app.toggle
+    assert (switch.label, switch.value) == ("Türkçe", False)
+    switch.set_value(True).run()
+    assert app.query_params["lang"] in ("tr", ["tr"])
+    shown = opened(app)
+    assert "## Anlamı" in shown["Runbook: Users do not get what was promised"][0]
+    thrash = shown["Runbook: Preemption thrash"]
+    assert "## Meaning" in thrash[-1], "a page that is only there in English is shown so"
+    app, _ = page(sources(exporter.url), lang="tr")
+    assert app.toggle[0].value is True
+    assert "## Anlamı" in opened(app)["Runbook: Users do not get what was promised"][0]
+
+
+def test_a_link_opens_a_runbook_in_its_language(page):
+    app, _ = page({}, "runbooks_page", page="first-tokens-late", lang="tr")
+    assert app.title[0].value == "İlk token’lar geç geliyor"
+    assert "## Etkisi" in app.markdown[0].value
+    app, _ = page({}, "runbooks_page", page="batch-too-small", lang="tr")
+    assert app.title[0].value == "The batch is too small"
+    assert not app.toggle
+
+
+def test_a_runbook_that_is_none_is_said_and_another_can_be_chosen(page):
+    app, html = page({}, "runbooks_page", page="../README")
+    assert "&#x27;../README&#x27; has no page" in html
+    app.selectbox[0].set_value("cold-start").run()
+    assert app.query_params["page"] in ("cold-start", ["cold-start"])
+    assert "## Mitigation" in app.markdown[0].value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from llmvitals.errors import PageError
@@ -44,6 +44,17 @@ def listed(members: tuple[Member, ...], current: tuple[str, str], note: str = ""
     found = {(m.instance, m.model): m.label for m in members}
     found.setdefault(current, " · ".join(part for part in current if part) + note)
     return found
+
+
+def meant(scope: Scope, known: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """Which of the known (instance, model) a scope means, None where none of them.
+
+    A target that has given no page for a while names no model any more: a link to it and its model finds it by its instance.
+    """
+    listed = tuple(known)
+    instance, model = scope.get("instance", ""), scope.get("model", "")
+    asked = (key for key in listed if instance in ("", key[0]) and model in ("", key[1]))
+    return next(asked, (instance, "") if (instance, "") in listed else None)
 
 
 @dataclass(frozen=True, slots=True)

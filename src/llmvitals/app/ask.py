@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import requests
 
-from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, listed
+from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, listed, meant
 from llmvitals.app.promql import ask_prometheus
 from llmvitals.errors import LlmvitalsError, PageError, UnreachableError
 from llmvitals.settings import Settings, Source
@@ -92,10 +92,12 @@ def _chosen(found: object, scope: Scope, place: str) -> Verdict:
     """The verdict of the scope asked for, which is among the targets; of what the exporter puts first without one."""
     if not any(scope.values()):
         return document.decode(found, place=place)
-    wanted = {"name": scope.get("instance"), "model": scope.get("model")}
+    rows: dict[tuple[str, str], dict[str, object]] = {}
     for row in _rows(found):
-        if all(not value or row.get(key) == value for key, value in wanted.items()):
-            return document.decode(row.get("detail"), place=place)
+        rows.setdefault((str(row.get("name") or ""), str(row.get("model") or "")), row)
+    key = meant(scope, rows)
+    if key is not None:
+        return document.decode(rows[key].get("detail"), place=place)
     named = " · ".join(value for value in scope.values() if value)
     raise UnknownScopeError(
         f"knows no target {named}",

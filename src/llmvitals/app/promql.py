@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 
-from llmvitals.app.answer import Answer, Member, UnknownScopeError
+from llmvitals.app.answer import Answer, Member, UnknownScopeError, meant
 from llmvitals.errors import LlmvitalsError
 from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
@@ -37,7 +37,7 @@ def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, s
         for key, window in found.items()
     }
     members = tuple(_member(key, one) for key, one in judged.items())
-    chosen = next((key for key in judged if _matches(key, scope)), None)
+    chosen = meant(scope, judged)
     if chosen is None:
         raise UnknownScopeError(
             f"holds nothing of {scope.get('instance') or 'any instance'} in these {seconds:g} s",
@@ -54,12 +54,6 @@ def windows(url: str, selector: str, end: float, seconds: float) -> dict[tuple[s
     """The window of every scope that matches. Raises the errors of :func:`read_prometheus`."""
     observed = read_prometheus(url, selector=selector, at=end, seconds=seconds)
     return scopes(snapshot for target in observed for snapshot in target.snapshots)
-
-
-def _matches(key: tuple[str, str], scope: Mapping[str, str]) -> bool:
-    return all(
-        not scope.get(name) or scope[name] == value for name, value in zip(("instance", "model"), key, strict=True)
-    )
 
 
 def _member(key: tuple[str, str], verdict: Verdict) -> Member:
