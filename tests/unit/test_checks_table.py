@@ -27,7 +27,7 @@ CATALOGUE = {
     "batch-too-large", "draft-rejected", "prefill-bound", "adapter-slots", "not-serving", "kv-transfer-bound",
     "telemetry-broken", "overloaded-and-shedding",
 }  # fmt: skip
-EXPORTED_ONLY = {"kv_need_ratio", "server_errors", "generation_p90_tokens", "tpot_median_high_seconds"}
+EXPORTED_ONLY = {"kv_need_ratio", "generation_p90_tokens", "tpot_median_high_seconds"}
 """Gauges for a dashboard of one's own; no check, panel, rule or page of ours reads them."""
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.cause)
 

@@ -151,7 +151,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "users-hurt",
         "ttft_p95_seconds",
         _S,
-        ("ttft_p95_seconds", "tpot_p95_seconds", "requests_waiting", "goodput_high_ratio"),
+        ("ttft_breach_ratio", "ttft_p95_seconds", "tpot_breach_ratio", "tpot_p95_seconds", "requests_waiting"),
         "More requests miss their promise than chance explains, for minutes.",
     ),
     Alert(
