@@ -237,6 +237,15 @@ def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
     return {name: tuple(rows_) for name, rows_ in found.items()}
 
 
+def spelled(adapter: Adapter) -> dict[str, tuple[tuple[Row, str], ...]]:
+    """:func:`exposed` of an adapter's rows, under every prefix with which its names stand on a page."""
+    return {
+        prefix + name.removeprefix(own): rows
+        for name, rows in exposed(adapter.rows).items()
+        for own, prefix in [pair for pair in adapter.prefixes if name.startswith(pair[0])] or [("", "")]
+    }
+
+
 def scale_of(row: Row, name: str) -> float:
     """What the value of a sample of this name is multiplied by: a histogram's counts have no unit."""
     histogram = row.family and schema.BY_NAME[row.family].kind == schema.Kind.HISTOGRAM

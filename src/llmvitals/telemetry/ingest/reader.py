@@ -24,7 +24,7 @@ from llmvitals.telemetry.ingest.exposition import (
     split_sample,
 )
 from llmvitals.telemetry.ingest.page import Limits
-from llmvitals.telemetry.mapping import Adapter, Entry, Row, exposed, plain_name
+from llmvitals.telemetry.mapping import Adapter, Entry, Row, plain_name, spelled
 
 # A series of one of these tells which models and labels the page has; each engine shows them from its first page on.
 _PROBES = frozenset({"llm_generation_tokens_total", "llm_prompt_tokens_total", "llm_requests_running"})
@@ -78,11 +78,7 @@ class Reader:
         self.adapter = adapter
         self._base = base
         self._limits = limits
-        self._names = {
-            prefix + name.removeprefix(own): rows
-            for name, rows in exposed(adapter.rows).items()
-            for own, prefix in _spellings(adapter, name)
-        }
+        self._names = spelled(adapter)
         self._families = frozenset(
             plain_name(row.source) for row in adapter.rows if not row.source.startswith("label:")
         )
@@ -299,9 +295,3 @@ _NOTES = {
     Loss.OVERSIZED: "series were left out because their labels are longer or more than allowed",
     Loss.CUT: "line was left out because the page ends within it",
 }
-
-
-def _spellings(adapter: Adapter, name: str) -> list[tuple[str, str]]:
-    """The prefixes under which a name may stand on a page: (own prefix, spelled prefix)."""
-    found = [(own, spelled) for own, spelled in adapter.prefixes if name.startswith(own)]
-    return found or [("", "")]
