@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from llmvitals.alerts.conditions import Burns, Condition, Either, Every, Unless
+from llmvitals.alerts.conditions import Burns, parts_of
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.model import Alert
@@ -80,20 +80,8 @@ def episodes(alert: Alert, course: Course, settings: Settings, answers: Answers 
 
 def rules_of(alert: Alert, settings: Settings) -> tuple[Burn | None, ...]:
     """The rows of the settings that an alert has a rule for, each with its own wait; one None for an alert on no budget."""
-    severities = {burns.severity for burns in _burns(alert.when)}
+    severities = {part.severity for part in parts_of(alert.when) if isinstance(part, Burns)}
     return tuple(row for row in settings.alerts.burns if row.severity in severities) if severities else (None,)
-
-
-def _burns(condition: Condition) -> Iterator[Burns]:
-    match condition:
-        case Burns():
-            yield condition
-        case Every(parts) | Either(parts):
-            for part in parts:
-                yield from _burns(part)
-        case Unless(what, but):
-            yield from _burns(what)
-            yield from _burns(but)
 
 
 def seconds_of_wait(duration: str) -> float:

@@ -25,6 +25,7 @@ from llmvitals.alerts.conditions import (
     Steady,
     Unless,
     Written,
+    parts_of,
 )
 from llmvitals.alerts.counted import EDGE, Counters, Growth
 from llmvitals.alerts.course import Course, Moment
@@ -43,15 +44,7 @@ ROUND = 6
 
 def replayable(condition: Condition) -> bool:
     """Whether a course of a server can answer it. What is written in PromQL asks of the watching itself."""
-    match condition:
-        case Written():
-            return False
-        case Every(parts) | Either(parts):
-            return all(map(replayable, parts))
-        case Unless(what, but):
-            return replayable(what) and replayable(but)
-        case _:
-            return True
+    return not any(isinstance(part, Written) for part in parts_of(condition))
 
 
 class Answers:
