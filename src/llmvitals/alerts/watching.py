@@ -79,7 +79,8 @@ ALERTS: tuple[Alert, ...] = (
         _NOBODY,
         TARGET_UP,
         TELEMETRY_GROUP,
-        words="llm_target_up is absent: 0 targets are watched, so no other alert of this set can fire.",
+        words="llm_target_up is absent, so no other alert of this set can fire. Exporters that are scraped: "
+        '{{ with query "count(llmvitals_build_info)" }}{{ . | first | value }}{{ else }}0{{ end }}.',
         by=(),
     ),
     Alert(
