@@ -27,9 +27,9 @@ from llmvitals.sources.exporter import read_triage, triage_url
 from llmvitals.sources.live import observe
 from llmvitals.sources.node import Machine
 from llmvitals.sources.page_file import read_page_file
-from llmvitals.sources.place import name_of, without_secrets
+from llmvitals.sources.place import base_url, name_of, without_secrets
 from llmvitals.sources.probe import probe
-from llmvitals.sources.promql import read_prometheus
+from llmvitals.sources.stored import RAW_NOTE, read_stored
 from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report, scope_of, services_first, worst
@@ -123,8 +123,14 @@ def command(
     if prometheus is not None:
         if targets:
             raise click.UsageError("Give either TARGETs or --prometheus, not both.")
-        stored = read_prometheus(prometheus, selector=selector, at=at, seconds=seconds or STORED_SECONDS)
-        verdicts = _judged(joined(stored, settings.services, fronts(settings)), settings)
+        span = seconds or STORED_SECONDS
+        names = tuple(map(name_of, settings.targets))
+        stored = read_stored(
+            prometheus, selector=selector, at=at, seconds=span, limits=limits_of(settings), instances=names
+        )
+        if stored.raw:
+            err().print(f"{without_secrets(base_url(prometheus))}: {RAW_NOTE}", soft_wrap=True, markup=False)
+        verdicts = _judged(joined(stored.observed, settings.services, fronts(settings)), settings)
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
     else:

@@ -1,0 +1,39 @@
+"""Engines' pages as a Prometheus that scrapes them would have stored them: every series with the labels of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from llmvitals.series import Series, series
+from llmvitals.telemetry.ingest import RawPage
+from llmvitals.telemetry.ingest.lines import read_lines
+from support.prometheus import load_blocks, openmetrics
+
+Points = dict[Series, list[tuple[int, float]]]
+
+
+def stored(pages: Iterable[RawPage], target: Mapping[str, str]) -> Points:
+    """The samples of pages in milliseconds, and ``up`` and ``scrape_duration_seconds``; a label of a page that the target has too is
+    renamed, as without ``honor_labels``.
+    """
+    points: Points = {}
+    for page in pages:
+        t = round(page.t * 1000)
+        answered = page.status == 200 and page.body is not None
+        for line in read_lines(page.body or b"").lines if answered else ():
+            own = {f"exported_{k}" if k in target else k: v for k, v in line.labels if v}
+            points.setdefault(series(line.name, **own, **target), []).append((t, line.value))
+        points.setdefault(series("up", **target), []).append((t, float(answered)))
+        if page.took is not None:
+            points.setdefault(series("scrape_duration_seconds", **target), []).append((t, page.took))
+    return points
+
+
+def store(folder: Path, *several: Points) -> None:
+    """Put them into a Prometheus data folder; see :func:`support.prometheus.load_blocks`."""
+    merged: Points = {}
+    for points in several:
+        for key, samples in points.items():
+            merged.setdefault(key, []).extend(samples)
+    load_blocks(openmetrics(merged), folder)
