@@ -27,7 +27,7 @@ def test_a_target_may_carry_the_label(label):
     assert {key.label(label) for key in page.samples} == {"chat"}
 
 
-@pytest.mark.parametrize("label", ["model", "instance", "gpu", "process", "reason", "le"])
+@pytest.mark.parametrize("label", ["model", "instance", "gpu", "process", "reason", "le", "cause", "setting", "edge"])
 def test_a_label_that_tells_series_apart_is_refused(label):
     with pytest.raises(SettingsError, match=f"the label '{label}' has a meaning of its own"):
         _target(**{label: "x"})

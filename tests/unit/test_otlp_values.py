@@ -20,6 +20,7 @@ from llmvitals.exporters.otlp.starts import FORGET_SECONDS, NS, Starts
 from llmvitals.exporters.otlp.units import unit_of
 from llmvitals.exporters.otlp.values import Values
 from llmvitals.exporters.otlp.wire import data_of
+from llmvitals.exporters.promises import NAMES as PROMISES
 from llmvitals.exporters.selfmetrics import NAMES
 from llmvitals.gaps import Gap, GapKind
 from llmvitals.schema import FAMILIES, Kind
@@ -84,7 +85,7 @@ ALL = [
     *((f"llm_{signal.id}", Kind.GAUGE, signal.unit) for signal in SIGNALS),
     *((name, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE, "") for name in NAMES),
     *((name, Kind.GAUGE, "") for name in ("llm_signal_gap", "llm_triage_leading", "process_resident_memory_bytes")),
-    ("process_cpu_seconds_total", Kind.COUNTER, ""),
+    *((name, Kind.COUNTER, "") for name in (*PROMISES, "process_cpu_seconds_total")),
 ]
 
 
