@@ -26,6 +26,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.page = ""
+        self.finished = 0
         self.delivered: dict[str, set[tuple[str, str, str]]] = {"/pager": set(), "/tickets": set()}
         stage = self
 
@@ -34,7 +35,7 @@ class Stage:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.end_headers()
-                self.wfile.write(stage.page.encode())
+                self.wfile.write(f"{stage.page}{stage.in_use()}".encode())
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -50,6 +51,12 @@ class Stage:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def in_use(self) -> str:
+        """A server that finishes requests, until it is down: whoever nobody uses pages nobody."""
+        down = 'llm_target_up{instance="a:8000"} 0' in self.page
+        self.finished += 5
+        return "" if down else f'llm_requests_finished_total{{instance="a:8000",model="m"}} {self.finished}\n'
 
     def close(self) -> None:
         self._server.shutdown()
@@ -81,6 +88,7 @@ def _hurried(folder: Path, stage: Stage) -> tuple[list[Path], Path]:
         data = yaml.safe_load(files()[path])
         for rule in (rule for group in data["groups"] for rule in group["rules"] if "alert" in rule):
             rule["for"] = "0s"
+            rule.pop("keep_firing_for", None)
         written.append(folder / Path(path).name)
         written[-1].write_text(yaml.safe_dump(data), encoding="utf-8")
     config = yaml.safe_load(files()["alerts/alertmanager-example.yaml"].replace(EXAMPLE_URL, f"http://{stage.address}"))
