@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from llmvitals.alerts.budgets import counted_names
+from llmvitals.alerts.budgets import BUDGETS, Counted, counted_names
 from llmvitals.alerts.course import Moment
 from llmvitals.alerts.policy import ALERT_WINDOW
 from llmvitals.backtest.wanted import SIGNALS
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals import budget
+from llmvitals.signals.context import Context
 from llmvitals.signals.evaluate import evaluate
 from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import answers
@@ -62,17 +63,31 @@ def reach(widths: Iterable[float]) -> float:
     return max((RECORDED_SECONDS, *widths))
 
 
-def moments(part: Part) -> dict[Scope, list[Moment]]:
-    """Each scope's moments at which there was a page within its window, in order of time; whether another target serves its model
-    is not known here. A scope without a model is a target that named none in its window.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a part tells. ``moments``: each scope's, at which there was a page within its window, in order of time; whether another
+    target serves its model is not known here. ``lacks``: the budgets that its newest page cannot judge, and why.
+
+    A scope without a model is a target that named none in its window.
     """
-    found: dict[Scope, list[Moment]] = {}
+
+    moments: dict[Scope, list[Moment]]
+    lacks: dict[Scope, dict[str, str]]
+
+
+def told(part: Part) -> Told:
+    """Judge every target at every moment of a part."""
+    found = Told({}, {})
+    newest: dict[Scope, _Look] = {}
     targets = [_Target(one, width, part.settings) for one, width in _judgeable(part)]
     for t in part.moments:
         looks = [look for target in targets for look in target.looks(t)]
         verdicts = settled([look.verdict for look in looks])
         for look, verdict in zip(looks, verdicts, strict=True):
-            found.setdefault(look.scope, []).append(look.moment(t, verdict))
+            found.moments.setdefault(look.scope, []).append(look.moment(t, verdict))
+        newest |= {look.scope: look for look in looks if look.up and not look.service}
+    for scope, look in newest.items():
+        found.lacks[scope] = look.lacks(part.settings)
     return found
 
 
@@ -87,10 +102,21 @@ class _Look:
     """One scope at one moment, judged by itself."""
 
     scope: Scope
+    window: Window
     verdict: Verdict
     up: bool
+    service: bool
     values: dict[str, float]
     counts: dict[Series, float]
+
+    def lacks(self, settings: Settings) -> dict[str, str]:
+        """The budgets that its page does not count for, and why."""
+        context = Context(self.window, settings)
+        return {
+            row.id: context.gap(row.needs).why
+            for row in BUDGETS
+            if not any(_counts(counted, key) for counted in row.judged for key in self.counts)
+        }
 
     def moment(self, t: float, verdict: Verdict) -> Moment:
         """As a moment, with the verdict as it stands beside those of the targets that it is judged with."""
@@ -104,6 +130,10 @@ class _Look:
             values=self.values,
             counts=self.counts,
         )
+
+
+def _counts(counted: Counted, key: Series) -> bool:
+    return key.name == counted.name and all(key.label(label) in values for label, values in counted.matching)
 
 
 class _Target:
@@ -128,8 +158,10 @@ class _Target:
             verdict, readings = diagnose_with(window, self._settings, scope=scope_of(instance, model, engines))
             yield _Look(
                 (instance, model),
+                window,
                 verdict,
                 answers(pages[-1]),
+                bool(engines),
                 _values(readings, recorded),
                 {
                     k: v

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from llmvitals.alerts.course import Course, Moment
-from llmvitals.backtest.moments import Part, moments, reach, width_of
+from llmvitals.backtest.moments import Part, Told, reach, told, width_of
 from llmvitals.backtest.spread import Spread
 from llmvitals.settings import Settings
 from llmvitals.signals.window import Scope
@@ -63,8 +63,9 @@ class Replay:
         self, settings: Settings, *, on_step: Callable[[], None] = lambda: None, processes: int | None = None
     ) -> None:
         self._settings, self._on_step = settings, on_step
-        self._spread = Spread[Part, tuple[int, dict[Scope, list[Moment]]]](_judge, self._heard, processes=processes)
+        self._spread = Spread[Part, tuple[int, Told]](_judge, self._heard, processes=processes)
         self._found: dict[Scope, list[Moment]] = {}
+        self._lacks: dict[Scope, dict[str, str]] = {}
         self._services: set[str] = set()
         self._grid: list[float] = []
         self._verdicts = 0
@@ -100,10 +101,17 @@ class Replay:
     ) -> None:
         self._spread.__exit__(kind, error, trace)
 
-    def _heard(self, judged: tuple[int, dict[Scope, list[Moment]]]) -> None:
+    def lacks(self) -> dict[Scope, dict[str, str]]:
+        """Of each scope, the budgets (by id) that it could not be judged by at any time, and why."""
+        return {scope: dict(why) for scope, why in sorted(self._lacks.items()) if why}
+
+    def _heard(self, judged: tuple[int, Told]) -> None:
         steps, found = judged
-        for scope, several in found.items():
+        for scope, several in found.moments.items():
             self._found.setdefault(scope, []).extend(several)
+        for scope, why in found.lacks.items():
+            before = self._lacks.get(scope, why)
+            self._lacks[scope] = {budget: reason for budget, reason in before.items() if budget in why}
         for _ in range(steps):
             self._on_step()
 
@@ -118,8 +126,8 @@ class Replay:
             yield replace(moment, elsewhere=bool(serving.get((model, t), frozenset()) - {instance}))
 
 
-def _judge(part: Part) -> tuple[int, dict[Scope, list[Moment]]]:
-    return len(part.moments), moments(part)
+def _judge(part: Part) -> tuple[int, Told]:
+    return len(part.moments), told(part)
 
 
 def _cut(one: Observed, times: Sequence[float], start: float, end: float) -> Observed:

@@ -51,11 +51,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the server: matchers beside the names, the moment (unix seconds, None is now), and how far back."""
+    """What is asked of the server: matchers beside the names, the moment (unix seconds, None is now), and how far back.
+
+    ``parts``: whether it is asked for some of the names at a time where all are too much for it.
+    """
 
     narrow: str
     at: float | None
     seconds: float
+    parts: bool = True
 
 
 class TooMuchError(Exception):
@@ -100,12 +104,15 @@ class Endpoint:
     def samples(self, names: Sequence[str], question: Question) -> Iterator[Stored]:
         """All series of these names (regular expressions); where that is too much for the server, half of the names at a time.
 
-        Raises :class:`UnreachableError`, :class:`PageError` or :class:`SettingsError`.
+        Raises :class:`UnreachableError`, :class:`PageError` or :class:`SettingsError`; :class:`TooMuchError` where the question
+        may not be asked in parts.
         """
         for some in _fitting(names):
             try:
                 found = self.whole(some, question)
             except TooMuchError as error:
+                if not question.parts:
+                    raise
                 if len(some) == 1:
                     raise PageError(
                         f"refuses the query for its size ({error})",

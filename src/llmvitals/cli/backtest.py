@@ -1,0 +1,123 @@
+"""``llmvitals backtest``: what the alerts would have done over a past."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from llmvitals import settings as settings_file
+from llmvitals.backtest.history import LESS, RETRIES, History
+from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
+from llmvitals.backtest.shown import document, moment, sheets
+from llmvitals.backtest.summary import Summary, summary
+from llmvitals.cli import triage
+from llmvitals.cli.duration import duration
+from llmvitals.cli.screen import err, progress
+from llmvitals.cli.sheet import show_sheet
+from llmvitals.errors import PageError
+from llmvitals.settings import Settings, seconds_of
+from llmvitals.sources.promql_api import Endpoint
+from llmvitals.sources.stored import RAW_NOTE
+
+
+def when(text: str) -> float:
+    """Unix seconds of ``--from`` and ``--to``: ISO 8601, unix seconds, or a duration before now like ``7d`` or ``90m``."""
+    try:
+        before = seconds_of(text.strip())
+    except ValueError:
+        return triage.moment(text)
+    return time.time() - before
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What is replayed: moments from ``start`` to ``end`` (unix seconds), ``every`` so many seconds."""
+
+    start: float
+    end: float
+    every: float
+
+
+@click.command(name="backtest")
+@click.option("--prometheus", metavar="URL", help="The PromQL endpoint whose history is replayed.")
+@click.option(
+    "--from",
+    "start",
+    type=when,
+    default="7d",
+    show_default=True,
+    metavar="TIME",
+    help="Where it begins: a moment or 7d.",
+)
+@click.option("--to", "end", type=when, show_default="now", metavar="TIME", help="Where it ends.")
+@click.option("--selector", default="", metavar="'{...}'", help="Which series there, like '{namespace=\"chat\"}'.")
+@click.option(
+    "--every",
+    type=duration,
+    default=f"{EVERY_SECONDS:g}s",
+    show_default=True,
+    metavar="DURATION",
+    help="Time between two verdicts: the evaluation interval of the rules.",
+)
+@click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file to try.")
+@click.option("--jobs", type=click.IntRange(min=1), show_default="one per core", help="Processes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
+def command(
+    *,
+    prometheus: str | None,
+    start: float,
+    end: float | None,
+    selector: str,
+    every: float,
+    settings_path: Path | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Replay a past: which alerts would have fired, which causes be named, how often, how soon.
+
+    Every moment of the range is judged as a triage would have judged it then, and the alerts are asked over these verdicts. Needs
+    the series of an exporter, or those of engines that Prometheus scrapes itself. Nothing is written anywhere.
+    """
+    settings = settings_file.load(settings_path)
+    if prometheus is None:
+        raise click.UsageError("Give --prometheus URL.")
+    found = _history(prometheus, selector, _range(start, end, every), settings, jobs, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(document(found), indent=2))
+        return
+    for sheet in sheets(found):
+        show_sheet(sheet)
+
+
+def _range(start: float, end: float | None, every: float) -> _Range:
+    last = time.time() if end is None else end
+    if not start < last:
+        raise click.UsageError(f"--from ({moment(start)}) is not before --to ({moment(last)}).")
+    return _Range(start, last, every)
+
+
+def _history(url: str, selector: str, asked: _Range, settings: Settings, jobs: int | None, *, quiet: bool) -> Summary:
+    """What a PromQL endpoint holds, replayed."""
+    moments = grid(asked.start, asked.end, asked.every)
+    with (
+        Endpoint(url, retries=RETRIES, less=LESS) as endpoint,
+        progress("replaying", len(moments), of="moments", quiet=quiet) as advance,
+        Replay(settings, on_step=lambda: advance(""), processes=jobs) as replay,
+    ):
+        history = History(endpoint, settings, start=asked.start, end=asked.end, selector=selector)
+        if history.raw:
+            err().print(f"{endpoint.place}: {RAW_NOTE}", soft_wrap=True, markup=False)
+        for piece in history.pieces():
+            replay.feed(piece.observed, [t for t in moments if piece.begin < t <= piece.end])
+        courses = replay.courses()
+    if not courses:
+        raise PageError(
+            f"holds no page of a server from {moment(asked.start)} to {moment(asked.end)}",
+            place=endpoint.place,
+            remedy="Check --from, --to and --selector, and how long it keeps samples.",
+        )
+    return summary(courses, settings, start=asked.start, end=moments[-1], every=asked.every, lacks=replay.lacks())
