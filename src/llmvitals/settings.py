@@ -355,7 +355,7 @@ class Alerts(Struct, frozen=True):
     """
 
     runbook_base: str = "https://llmvitals.readthedocs.io/runbooks"  # folder of the pages <cause>.md
-    dashboard_url: str = ""  # the board in Grafana, as https://grafana.example/d/llmvitals; '' leaves the link out
+    dashboard_url: str = ""  # the board in Grafana, as https://grafana.example/d/llmvitals-serving; '' leaves the link out
     app_url: str = ""  # the triage app; '' leaves the link out
     group_by: tuple[str, ...] = ("cluster", "namespace", "model")  # one notification for all that share these labels
     job: str = "llmvitals"  # the scrape job of the exporters, whose own `up` is watched
@@ -368,10 +368,14 @@ class Alerts(Struct, frozen=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse labels that are none."""
+        """Refuse labels that are none, and burns that nobody could tell apart."""
         for name in self.group_by:
             if not _LABEL.fullmatch(name):
                 raise ValueError(f"'{name}' is no label name")
+        rows = [(row.severity, seconds_of(row.long)) for row in self.burns]
+        twice = next((row for row in self.burns if rows.count((row.severity, seconds_of(row.long))) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two burns of severity {twice.severity} are over {twice.long}; keep the faster one")
 
 
 class Settings(Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
@@ -12,10 +13,11 @@ import yaml
 from llmvitals.alerts.budgets import BUDGETS, Counted
 from llmvitals.alerts.model import PAGE, TICKET, Alert
 from llmvitals.alerts.policy import ALERTS
+from llmvitals.alerts.rules import files
 from llmvitals.alerts.watching import STUCK_INTERVALS
 from llmvitals.dashboards import grafana
 from llmvitals.dashboards.alerting import RUNBOOKS
-from llmvitals.settings import Settings
+from llmvitals.settings import Alerts, Settings
 from llmvitals.signals.catalogue import BY_ID
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +117,31 @@ def test_what_tells_that_rules_are_loaded_is_what_they_record():
 def test_the_line_of_a_stuck_exporter_is_that_of_its_alert():
     steps = PANELS["Age of the newest cycle"]["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert [step["value"] for step in steps] == [None, STUCK_INTERVALS * Settings().exporter.interval_seconds]
+
+
+def links(key: str, **urls: str) -> list[tuple[str, dict[str, list[str]]]]:
+    """Where that link of each alert leads: the address, and its parameters."""
+    text = files(Settings(alerts=Alerts(**urls)))["alerts/llmvitals-alerts.yaml"]
+    notes = [rule["annotations"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    found = [urlsplit(note[key]) for note in notes if key in note]
+    return [(f"{url.scheme}://{url.netloc}{url.path}", parse_qs(url.query)) for url in found]
+
+
+def test_an_alerts_link_to_the_board_sets_variables_that_the_board_has():
+    board = f"https://grafana.example/d/{BOARD['uid']}"
+    variables = {f"var-{v['name']}" for v in BOARD["templating"]["list"]}
+    found = links("dashboard_url", dashboard_url=board)
+    assert {address for address, _ in found} == {board}
+    assert {name for _, query in found for name in query} == {"var-instance", "var-model"} < variables
+
+
+@pytest.mark.parametrize("app", ["https://triage.example", "https://triage.example/?source=fleet"])
+def test_an_alerts_link_to_the_app_names_the_scope_and_keeps_the_source(app):
+    found = links("app_url", app_url=app)
+    assert {address for address, _ in found} == {"https://triage.example/"}
+    wanted = {"source": ["fleet"]} if "source" in app else {}
+    for _, query in found:
+        assert query == wanted | {
+            name: [f"{{{{ $labels.{name} | urlquery }}}}"] for name in query if name not in wanted
+        }
+    assert {name for _, query in found for name in query} == {"instance", "model", *wanted}

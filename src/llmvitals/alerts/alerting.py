@@ -54,7 +54,7 @@ def _annotations(alert: Alert, row: Burn | None, settings: Settings) -> dict[str
     if own.dashboard_url:
         notes["dashboard_url"] = words.address(own.dashboard_url, "var-") if of_server else own.dashboard_url
     if own.app_url and of_server:
-        notes["app_url"] = words.address(f"{own.app_url.rstrip('/')}/")
+        notes["app_url"] = words.address(own.app_url if "?" in own.app_url else f"{own.app_url.rstrip('/')}/")
     return notes
 
 

@@ -97,8 +97,9 @@ ALERTS = Row(
                     dashed=True,
                 ),
             ),
-            "Whether what the recording rules make is there, and how many alerts fire. Not loaded: no alert can fire, however bad"
-            " it is. Without the rules, the number of alerts is left out: it would say 0 of what nobody asks.",
+            "Whether what the recording rules make is there, and how many alerts fire. Not loaded: alerts on budgets stay silent,"
+            " however bad it is, and the number of alerts is left out, for it would say 0 of what nobody asks. Still at 0 while the"
+            " promises below burn: the alerts' own file is not loaded.",
             NO_EXPORTER,
             symptoms=("half-blind",),
             width=6,
