@@ -406,6 +406,13 @@ def test_each_row_of_the_burns_is_a_rule_with_its_own_wait() -> None:
             assert [(rule["labels"]["window"], rule["for"]) for rule in rules] == [(r.long, r.wait) for r in rows]
 
 
+def test_rows_whose_rules_nobody_could_tell_apart_are_refused() -> None:
+    one, other = (Burn(severity="page", burn=burn, long=long, short="5m") for burn, long in ((6.0, "1h"), (3.0, "60m")))
+    with pytest.raises(ValueError, match="two burns of severity page are over 1h"):
+        Alerts(burns=(one, other))
+    Alerts(burns=(one, Burn(severity="ticket", burn=1.0, long="1h", short="5m")))
+
+
 def test_labels_to_group_by_are_kept_by_every_rule_and_each_once() -> None:
     settings = Settings(alerts=Alerts(group_by=("team", "model", "namespace", "instance", "team")))
     for rule in [*_rules(RECORDING, settings), *_rules(ALERTING, settings)]:
