@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
@@ -10,7 +11,10 @@ from operator import add
 
 from llmvitals.alerts.budgets import Counted
 from llmvitals.alerts.course import Course
+from llmvitals.alerts.names import WINDOW
+from llmvitals.alerts.recording import LONGEST_RAW
 from llmvitals.series import Series
+from llmvitals.settings import seconds_of
 
 Growth = list[float | None]
 """By moment; None: no counter stood twice in that window."""
@@ -18,14 +22,21 @@ Growth = list[float | None]
 EDGE = 1e-3
 """Moments are kept to the millisecond, as in Prometheus: a page that came at a window's very start is in it."""
 
+LOOKBACK = 300.0
+"""Seconds for which Prometheus takes a sample for the newest one."""
+
+_PART = seconds_of(WINDOW)
+
 
 class Counters:
-    """The counters of one course. ``growth`` is what Prometheus' ``sum by (...) (increase(x[window]))`` counts, with resets,
-    from the first page in the window (its start included) to the newest; what it extrapolates to the edges is left out.
+    """The counters of one course. ``growth`` is what the rules count with ``sum by (...) (increase(x[window]))``, resets undone,
+    from the first page in the window (its start included) to the newest; and over hours, as the sum of windows of 5 minutes
+    that end at whole 5 minutes, as :mod:`llmvitals.alerts.recording` sums them.
 
-    So a window that pages fill agrees exactly. One that they fill partly counts less here, by what the distance of two
-    pages, or the course's own beginning, leaves uncovered. A share of two counters then differs only where one of them
-    began within the window, or their pages differ.
+    What Prometheus extrapolates to the edges of a window is left out. A window that pages fill agrees exactly. Where they do
+    not (a target came back, the course began), Prometheus counts on for up to a page's distance on either side, though no
+    counter below zero: with two pages in the window that may double a count, and move a share by a third where one of its
+    counters began there; with ten pages a tenth of that is left.
     """
 
     def __init__(self, course: Course) -> None:
@@ -43,6 +54,8 @@ class Counters:
         self, counted: tuple[Counted, ...], seconds: float, by: tuple[str, ...] = ()
     ) -> dict[tuple[str, ...], Growth]:
         """The growth over the last ``seconds``, at each moment, summed by the values of the labels ``by``."""
+        if seconds > LONGEST_RAW:
+            return {group: self._gathered(part, seconds) for group, part in self.growth(counted, _PART, by).items()}
         together: dict[tuple[str, ...], dict[tuple[int, ...], list[float]]] = {}
         for key, (indices, grown) in self._grown.items():
             if any(_meant(key, one) for one in counted):
@@ -61,6 +74,24 @@ class Counters:
                 oldest = bisect_left(times, now - seconds - EDGE)
                 if oldest < newest:
                     total[at] = (total[at] or 0.0) + grown[newest] - grown[oldest]
+        return total
+
+    def _gathered(self, parts: Growth, seconds: float) -> Growth:
+        """What windows of 5 minutes counted, summed over those that end within the last ``seconds``."""
+        if not self._times:
+            return []
+        first = math.ceil(self._times[0] / _PART)
+        sums, counts = [0.0], [0]
+        for number in range(first, math.floor(self._times[-1] / _PART) + 1):
+            at = bisect_right(self._times, number * _PART + EDGE) - 1
+            part = parts[at] if number * _PART - self._times[at] < LOOKBACK else None
+            sums.append(sums[-1] + (part or 0.0))
+            counts.append(counts[-1] + (part is not None))
+        total: Growth = []
+        for now in self._times:
+            newest = max(0, math.floor((now + EDGE) / _PART) + 1 - first)
+            oldest = min(newest, max(0, math.ceil((now - seconds - EDGE) / _PART) - first))
+            total.append(sums[newest] - sums[oldest] if counts[newest] > counts[oldest] else None)
         return total
 
 

@@ -27,17 +27,14 @@ from llmvitals.alerts.conditions import (
     Written,
     parts_of,
 )
-from llmvitals.alerts.counted import EDGE, Counters, Growth
+from llmvitals.alerts.counted import EDGE, LOOKBACK, Counters, Growth
 from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.model import GONE_MEMORY
+from llmvitals.alerts.names import WINDOW
 from llmvitals.settings import Burn, Settings, seconds_of
 from llmvitals.triage.verdict import Outcome
 
 _OPS: dict[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
-_LOOKBACK = 300.0
-"""Seconds for which Prometheus takes a sample for the newest one."""
-
-_BUSY_SECONDS = 300.0
 ROUND = 6
 """Digits of a limit: 6 times 5 % is 30 %, whatever floats make of it."""
 
@@ -85,7 +82,7 @@ class Answers:
                 rows = [row] if row else [one for one in self._settings.alerts.burns if one.severity == severity]
                 return self._any(self._burns(BY_ID[budget], one) for one in rows)
             case Busy():
-                grown = self._counters.growth((Counted(FINISHED),), _BUSY_SECONDS).get((), [])
+                grown = self._counters.growth((Counted(FINISHED),), seconds_of(WINDOW)).get((), [])
                 return self._any([[_at_least(grew, self._settings.alerts.least_requests) for grew in grown]])
             case Gone(alone):
                 return self._gone(alone=alone)
@@ -115,7 +112,7 @@ class Answers:
         for moment in self._moments:
             wanted = moment.t - seconds_of(ago)
             at = bisect_right(self._times, wanted + EDGE) - 1
-            known = at >= 0 and wanted - self._times[at] < _LOOKBACK
+            known = at >= 0 and wanted - self._times[at] < LOOKBACK
             then = self._moments[at].values.get(signal) if known else None
             now = moment.values.get(signal)
             held.append(now is not None and then is not None and test(now, then))
