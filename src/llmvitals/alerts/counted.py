@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
@@ -67,11 +67,12 @@ class Counters:
         total: Growth = [None] * len(self._times)
         for indices, grown in tracks:
             times = [self._times[index] for index in indices]
-            newest = -1
+            newest, oldest = -1, 0
             for at, now in enumerate(self._times):
-                while newest + 1 < len(indices) and indices[newest + 1] <= at:
-                    newest += 1
-                oldest = bisect_left(times, now - seconds - EDGE)
+                newest += newest + 1 < len(indices) and indices[newest + 1] == at
+                start = now - seconds - EDGE
+                while oldest < newest and times[oldest] < start:
+                    oldest += 1
                 if oldest < newest:
                     total[at] = (total[at] or 0.0) + grown[newest] - grown[oldest]
         return total

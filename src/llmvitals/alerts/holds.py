@@ -51,6 +51,7 @@ class Answers:
         self._course, self._moments, self._settings = course, course.moments, settings
         self._times = [moment.t for moment in course.moments]
         self.over = cache(self._over)
+        self.promised = cache(self._promised)
 
     @cached_property
     def _counters(self) -> Counters:
@@ -131,6 +132,8 @@ class Answers:
 
     def _burning(self, limits: Growth, windows: list[tuple[Growth, Growth]]) -> list[bool]:
         enough = [_at_least(judged, self._settings.alerts.least_requests) for judged in windows[0][1]]
+        if not any(enough):
+            return enough
         over = [list(map(_at_least, map(_share, *window), limits)) for window in windows]
         return [all(held) for held in zip(enough, *over, strict=True)]
 
@@ -138,16 +141,18 @@ class Answers:
         """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
         if not budget.objective:
             return [limit_of(row.burn, self._settings.slo.objective)] * len(self._moments)
-        limits: Growth = []
-        for moment in self._moments:
-            own = (
-                value
-                for key, value in moment.counts.items()
-                if key.name == budget.objective and tuple(key.label(label) for label in budget.by) == group
-            )
-            promised = next(own, None)
-            limits.append(None if promised is None else limit_of(row.burn, promised))
-        return limits
+        promised = self.promised(budget).get(group, [None] * len(self._moments))
+        return [None if one is None else limit_of(row.burn, one) for one in promised]
+
+    def _promised(self, budget: Budget) -> dict[tuple[str, ...], Growth]:
+        """The shares that were promised, as pages said at each moment, by the labels that have a budget of their own."""
+        found: dict[tuple[str, ...], Growth] = {}
+        for at, moment in enumerate(self._moments):
+            for key, value in moment.counts.items():
+                if key.name == budget.objective:
+                    group = tuple(key.label(label) for label in budget.by)
+                    found.setdefault(group, [None] * len(self._moments))[at] = value
+        return found
 
     def _gone(self, *, alone: bool) -> list[bool]:
         memory, named = seconds_of(GONE_MEMORY), -math.inf
