@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmvitals.settings import Settings
@@ -57,7 +58,7 @@ class Facts:
     @property
     def hurt(self) -> bool:
         """Whether users are hurt beyond doubt: more broken promises than twice the budget, and than chance explains."""
-        return self.bad >= BROKEN and tail(self.calls, self.broken, 1.0 - SLO.objective) <= NO_CHANCE
+        return harm(self.calls, self.broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,46 @@ def facts(before: Count, world: World, start: float, end: float, *, margin: floa
         events=sum(start < t <= end for t in (*faults.ecc, *(t for t, _ in faults.xid))),
         minutes=(end - start) / 60,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One call, from the moment on at which its client knows how it went.
+
+    ``t``: seconds of simulated time; ``broke``: the promise that it missed (``ttft``, ``tpot``, ``answers`` for no whole
+    answer), '' for none. Who has waited for too long knows before the answer ends.
+    """
+
+    t: float
+    broke: str = ""
+
+
+def told(world: World, *, margin: float = 1.0) -> tuple[Told, ...]:
+    """Every call of the log, and those still open that missed their promise, in order of time; ``margin``: see :func:`facts`."""
+    ttft, tpot = SLO.ttft_seconds * margin, SLO.tpot_seconds * margin
+    found = [_told(answer, ttft, tpot) for answer in world.clients.log]
+    for call in world.clients.open.values():
+        if (world.now if call.first is None else call.first) - call.sent > ttft:
+            found.append(Told(call.sent + ttft, "ttft"))
+    return tuple(sorted(found, key=lambda one: one.t))
+
+
+def _told(answer: Answer, ttft: float, tpot: float) -> Told:
+    if not _broken(answer, ttft, tpot):
+        return Told(answer.ended)
+    if (answer.ended if answer.first is None else answer.first) - answer.sent > ttft:
+        return Told(answer.sent + ttft, "ttft")
+    return Told(answer.ended, "answers" if answer.outcome not in ("ok", "left", "too long") else "tpot")
+
+
+def beyond_doubt(calls: Sequence[Told]) -> bool:
+    """Whether these calls show harm, by the test of :attr:`Facts.hurt`."""
+    return harm(len(calls), sum(bool(call.broke) for call in calls))
+
+
+def harm(calls: int, broken: int) -> bool:
+    """Whether so many broken promises of so many calls are harm: more than twice the budget, and than chance explains."""
+    return calls > 0 and broken / calls >= BROKEN and tail(calls, broken, 1.0 - SLO.objective) <= NO_CHANCE
 
 
 def _broken(answer: Answer, ttft: float, tpot: float) -> bool:

@@ -1,0 +1,193 @@
+"""What the alerts say of a week in which nothing is wrong, through the readers, checks and rules that production uses.
+
+That nothing is wrong is what clients say: of the requests of each hour no more miss their promise than may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from llmvitals.alerts.alertmanager import config
+from llmvitals.alerts.course import Course
+from llmvitals.alerts.firing import Episode, all_episodes
+from llmvitals.alerts.notify import Notice, notices
+from llmvitals.backtest.moments import reach, width_of
+from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
+from llmvitals.backtest.spread import Spread
+from llmvitals.backtest.week import HOUR, Served, week
+from llmvitals.lab.truth import told
+from llmvitals.series import Snapshot
+from llmvitals.settings import Settings
+from llmvitals.simulator.live import Live
+from llmvitals.sources import Observed
+from llmvitals.telemetry.ingest import Ingest, RawPage
+
+MONDAY = 1_800_230_400.0
+"""Unix time at which the week begins: Monday 18 January 2027, 0:00 UTC."""
+
+PAGE_SECONDS = 15.0
+"""Between two pages, as Prometheus is usually set."""
+
+WARM = 20.0
+"""Seconds before the first page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """What clients of one model got in an hour (``start``: seconds from Monday): calls that ended, and how many broke a promise."""
+
+    model: str
+    start: float
+    calls: int
+    broken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What came of the week: ``hours`` prove that it was healthy, ``episodes`` are what fired, ``notices`` who was told."""
+
+    days: int
+    seed: int
+    every: float
+    hours: tuple[Hour, ...]
+    episodes: tuple[Episode, ...]
+    notices: tuple[Notice, ...]
+    calls: int
+    verdicts: int
+
+    @property
+    def pages(self) -> tuple[Episode, ...]:
+        """What would have woken somebody."""
+        return tuple(one for one in self.episodes if one.severity == "page")
+
+    @property
+    def tickets(self) -> tuple[Episode, ...]:
+        """What would have waited for office hours."""
+        return tuple(one for one in self.episodes if one.severity == "ticket")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One target, watched for the whole time: what a process does."""
+
+    target: Served
+    days: int
+    every: float
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """What came of one target."""
+
+    name: str
+    courses: tuple[Course, ...]
+    hours: tuple[Hour, ...]
+
+
+def noise(
+    seed: int,
+    settings: Settings,
+    *,
+    days: int = 7,
+    every: float = EVERY_SECONDS,
+    processes: int | None = None,
+    on_target: Callable[[str], None] = lambda _: None,
+) -> Noise:
+    """Watch healthy days, over all cores unless ``processes`` says otherwise: the same seed gives the same, on however many.
+
+    ``every``: seconds between two evaluations of the rules.
+    """
+    found: dict[str, _Watched] = {}
+
+    def heard(one: _Watched) -> None:
+        found[one.name] = one
+        on_target(one.name)
+
+    targets = week(seed, days)
+    with Spread[_Job, _Watched](_watch, heard, processes=processes) as spread:
+        for target in targets:
+            spread.give(_Job(target, days, every, settings))
+        spread.finish()
+    courses = _beside([course for target in targets for course in found[target.name].courses])
+    fired = tuple(one for course in courses for one in all_episodes(course, settings))
+    hours = _together([hour for target in targets for hour in found[target.name].hours])
+    return Noise(
+        days,
+        seed,
+        every,
+        hours,
+        tuple(sorted(fired, key=lambda one: one.fired)),
+        notices(fired, config(settings)),
+        sum(hour.calls for hour in hours),
+        sum(len(course.moments) for course in courses),
+    )
+
+
+def _watch(job: _Job) -> _Watched:
+    """One target, hour by hour, so that no more pages than those of an hour are held."""
+    live = Live(job.target.setup, origin=MONDAY, dialect=job.target.dialect, coarse=True)
+    reader = Ingest(instance=job.target.name, kind=_kind(job.target.dialect))
+    pages: list[Snapshot] = []
+    hours: list[Hour] = []
+    with Replay(job.settings, processes=1) as replay:
+        for start in (HOUR * i for i in range(round(job.days * 24))):
+            pages += _pages(live, reader, start)
+            hours.append(_hour(job.target.model, live, start))
+            began = MONDAY + max(start, job.every)
+            replay.feed([_observed(job.target, pages)], grid(began, MONDAY + start + HOUR - 1e-3, job.every))
+            kept = MONDAY + start + HOUR - reach((width_of(pages, job.settings),)) - PAGE_SECONDS
+            pages = [page for page in pages if page.t >= kept]
+        return _Watched(job.target.name, replay.courses(), tuple(hours))
+
+
+def _pages(live: Live, reader: Ingest, start: float) -> Iterator[Snapshot]:
+    for t in grid(MONDAY + max(start, WARM), MONDAY + start + HOUR - 1e-3, PAGE_SECONDS):
+        answer = live.answer_at(t)
+        failed = "" if answer.status else "connection refused"
+        yield reader.snapshot(RawPage(t, answer.took, answer.status, answer.body, failed))
+
+
+def _observed(target: Served, pages: Sequence[Snapshot]) -> Observed:
+    return Observed(target.name, _kind(target.dialect), tuple(pages))
+
+
+def _kind(dialect: str) -> str:
+    return "sglang" if dialect == "sglang" else "vllm"
+
+
+def _hour(model: str, live: Live, start: float) -> Hour:
+    """What clients said in the hour that has passed; it is not kept any longer."""
+    live.advance(MONDAY + start + HOUR)
+    ended = [call for call in told(live.world) if call.t > start]
+    live.world.clients.log.clear()
+    return Hour(model, start, len(ended), sum(bool(call.broke) for call in ended))
+
+
+def _together(hours: Sequence[Hour]) -> tuple[Hour, ...]:
+    """The hours of each model, over its replicas: users call a model, not a server."""
+    found: dict[tuple[str, float], Hour] = {}
+    for one in hours:
+        before = found.get((one.model, one.start), Hour(one.model, one.start, 0, 0))
+        found[one.model, one.start] = replace(one, calls=before.calls + one.calls, broken=before.broken + one.broken)
+    return tuple(found.values())
+
+
+def _beside(courses: Sequence[Course]) -> list[Course]:
+    """Courses of targets that were watched apart: whether another one that is up serves a model is known now."""
+    up: dict[tuple[str, float], set[str]] = {}
+    for course in courses:
+        for moment in course.moments:
+            if moment.up:
+                up.setdefault((course.model, moment.t), set()).add(course.instance)
+    return [
+        replace(
+            course,
+            moments=tuple(
+                replace(moment, elsewhere=bool(up.get((course.model, moment.t), set()) - {course.instance}))
+                for moment in course.moments
+            ),
+        )
+        for course in courses
+    ]
