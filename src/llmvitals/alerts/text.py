@@ -12,7 +12,14 @@ from llmvitals.schema import BY_NAME, SCOPE
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
 
-_FORMAT: dict[str, str] = {"ratio": "humanizePercentage", "seconds": "humanizeDuration"}
+_FORMAT: dict[str, str] = {
+    "ratio": "{{ . | first | value | humanizePercentage }}",
+    "seconds": "{{ . | first | value | humanizeDuration }}",
+}
+_COUNT = (  # humanize writes 990m for 0.99
+    "{{ $number := . | first | value }}"
+    '{{ if lt $number 1.0 }}{{ $number | printf "%.4g" }}{{ else }}{{ $number | humanize }}{{ end }}'
+)
 _CAUSE = "$cause"
 _STATUS = "llm_target_status"
 
@@ -38,7 +45,7 @@ class Words:
         if signal.expr is not None and names.gauge(signal) not in BY_NAME:
             series.append(names.gauge(signal))
         found = self._query(series, own=signal.by if signal.expr is not None else SCOPE)
-        return _with(found, f"{{{{ . | first | value | {_FORMAT.get(signal.unit, 'humanize')} }}}}", "no data")
+        return _with(found, _FORMAT.get(signal.unit, _COUNT), "no data")
 
     def status(self) -> str:
         """The HTTP status of the target's newest answer."""
