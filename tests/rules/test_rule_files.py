@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import yaml
 
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import BUDGETS
-from llmvitals.alerts.compile import expression, labels_of, limit
+from llmvitals.alerts.compile import expression, labels_of
 from llmvitals.alerts.conditions import Burns, Written, parts_of
 from llmvitals.alerts.firing import rules_of
+from llmvitals.alerts.holds import limit
 from llmvitals.alerts.model import PAGE, TELEMETRY_GROUP
 from llmvitals.alerts.policy import ALERTS, BY_NAME, CAUSES
 from llmvitals.alerts.rules import files
@@ -44,6 +46,7 @@ RECORDING, ALERTING, COMPAT, RESOURCE, EXAMPLE = (
         "alertmanager-example",
     )
 )
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNIT_TESTS = sorted(HERE.glob("*_test.yaml"))
 
 OPERATOR_BYTES = 512 * 1024
@@ -74,7 +77,15 @@ def _run(*command: str | Path) -> str:
 
 
 def _rules(path: str, settings: Settings | None = None) -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(files(settings)[path])["groups"] for rule in group["rules"]]
+    return _read_rules((files(settings) if settings else _default())[path])
+
+
+_default = cache(files)
+
+
+@cache
+def _read_rules(text: str) -> list[dict[str, Any]]:
+    return [rule for group in yaml.load(text, Loader=LOADER)["groups"] for rule in group["rules"]]
 
 
 def _burning(*rows: Burn, **other: Any) -> Settings:
@@ -470,7 +481,8 @@ def test_no_ticket_silences_a_page() -> None:
 
 def test_none_silence_each_other_not_even_round_a_corner() -> None:
     """A ring of silences would leave nobody told."""
-    silenced = {name: {t for s, t in _edges() if s == name} for name in BY_NAME}
+    edges = _edges()
+    silenced = {name: {t for s, t in edges if s == name} for name in BY_NAME}
     for name in BY_NAME:
         reached, todo = set(), [name]
         while todo:

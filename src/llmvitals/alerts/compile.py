@@ -26,7 +26,7 @@ from llmvitals.alerts.conditions import (
     Unless,
     Written,
 )
-from llmvitals.alerts.holds import number_of
+from llmvitals.alerts.holds import ROUND, limit, number_of
 from llmvitals.alerts.model import CHECK_STATE, GONE_MEMORY, HURT, TARGET_UP, VERDICT, Alert
 from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
@@ -38,7 +38,6 @@ from llmvitals.triage.verdict import Outcome, State
 RUNNING = "llm_requests_running"
 """The family by which it is known which model a server serves."""
 
-_ROUND = 6
 _HEALTHY = Concludes((Outcome.HEALTHY.value,))
 
 
@@ -63,8 +62,8 @@ class _Compiler:
             case Concludes(outcomes):
                 return self._is(VERDICT, (Matcher("verdict", outcomes),))
             case Compared(signal, op, bound, factor):
-                limit = round(number_of(self._settings, bound) * factor, _ROUND)
-                return Infix(op, self._signal(signal), Number(limit))
+                bounded = round(number_of(self._settings, bound) * factor, ROUND)
+                return Infix(op, self._signal(signal), Number(bounded))
             case Fell(signal, to, ago):
                 return Infix("<", self._signal(signal), Infix("*", self._signal(signal, ago), Number(to)))
             case Steady(signal, within, ago):
@@ -151,11 +150,6 @@ class _Compiler:
         up = Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(1))
         others = Infix("and", self._max(SCOPE, serves), up, names.joined(self._settings, INSTANCE))
         return Infix("unless", served, others, names.kept(self._settings, ("model",)))
-
-
-def limit(burn: float, objective: float) -> float:
-    """The share of requests that misses where a budget burns so fast. No share exceeds 1, so no limit does."""
-    return round(min(1.0, burn * (1 - objective)), _ROUND)
 
 
 def labels_of(condition: Condition) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class Answers:
             case Concludes(outcomes):
                 return self._each(lambda m: m.outcome in outcomes)
             case Compared(signal, op, bound, factor):
-                compare, limit = _OPS[op], round(number_of(self._settings, bound) * factor, ROUND)
-                return self._each(lambda m: signal in m.values and compare(m.values[signal], limit))
+                compare, bounded = _OPS[op], round(number_of(self._settings, bound) * factor, ROUND)
+                return self._each(lambda m: signal in m.values and compare(m.values[signal], bounded))
             case Fell(signal, to, ago):
                 return self._since(signal, ago, lambda now, then: now < to * then)
             case Steady(signal, within, ago):
@@ -140,9 +140,9 @@ class Answers:
     def _limits(self, budget: Budget, group: tuple[str, ...], row: Burn) -> Growth:
         """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
         if not budget.objective:
-            return [limit_of(row.burn, self._settings.slo.objective)] * len(self._moments)
+            return [limit(row.burn, self._settings.slo.objective)] * len(self._moments)
         promised = self.promised(budget).get(group, [None] * len(self._moments))
-        return [None if one is None else limit_of(row.burn, one) for one in promised]
+        return [None if one is None else limit(row.burn, one) for one in promised]
 
     def _promised(self, budget: Budget) -> dict[tuple[str, ...], Growth]:
         """The shares that were promised, as pages said at each moment, by the labels that have a budget of their own."""
@@ -175,7 +175,7 @@ def number_of(settings: Settings, bound: float | str) -> float:
     return float(found)
 
 
-def limit_of(burn: float, objective: float) -> float:
+def limit(burn: float, objective: float) -> float:
     """The share of requests that misses where a budget burns so fast. No share exceeds 1, so no limit does."""
     return round(min(1.0, burn * (1 - objective)), ROUND)
 
