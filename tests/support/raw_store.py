@@ -14,8 +14,8 @@ Points = dict[Series, list[tuple[int, float]]]
 
 
 def stored(pages: Iterable[RawPage], target: Mapping[str, str]) -> Points:
-    """The samples of pages in milliseconds, and ``up`` and ``scrape_duration_seconds``; a label of a page that the target has too is
-    renamed, as without ``honor_labels``.
+    """The samples of pages (times in milliseconds), ``up`` and ``scrape_duration_seconds``; a label of a page that the target has
+    too is renamed, as without ``honor_labels``.
     """
     points: Points = {}
     for page in pages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,8 @@ class History:
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, *, start: float, end: float, selector: str = "") -> None:
-        self._endpoint, self._settings, self._start, self._end = endpoint, settings, start, end
+        self._endpoint, self._settings, self._start = endpoint, settings, start
+        self._end = math.ceil(end * 1000) / 1000  # servers are asked to the millisecond
         self._narrow = bare(selector)
         held = endpoint.names(start - LEAD_SECONDS, end, self._narrow)
         self._names = tuple(sorted(name for name in held if family_of(name) is not None))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from llmvitals.alerts.model import PAGE
-from llmvitals.backtest.summary import WEEK_SECONDS, Blind, Incident, Summary
+from llmvitals.backtest.summary import Blind, Incident, Summary
 from llmvitals.lab.sheets import NOTHING, Sheet
 
 MOST_ROWS = 20
@@ -49,7 +49,10 @@ def sheets(found: Summary) -> Iterator[Sheet]:
     yield Sheet(
         "Notifications",
         ("receiver", "sent", "per week"),
-        tuple((one.receiver, str(one.notices), f"{one.per_week:.1f}") for one in found.told),
+        tuple(
+            (one.receiver, str(one.notices), NOTHING if one.per_week is None else f"{one.per_week:.1f}")
+            for one in found.told
+        ),
         "as the example Alertmanager groups, silences and repeats them",
     )
     if found.incidents:
@@ -73,7 +76,7 @@ def _whole(found: Summary) -> Iterator[tuple[str, str]]:
     paged = len(found.delays)
     yield "from", moment(found.start)
     yield "to", f"{moment(found.end)} ({span(found.end - found.start)}, a verdict every {found.every:g} s)"
-    yield "scopes", f"{found.scopes}, judged for {span(found.judged)} in all"
+    yield "scopes", f"{found.scopes}, judged {found.verdicts} times in all"
     yield "times in which users were hurt", f"{len(found.incidents)}, of which {paged} paged somebody"
     if found.delays:
         yield "first hurt to page", f"median {span(found.median_delay)}, worst {span(found.delays[-1])}"
@@ -107,15 +110,16 @@ def _alike(blind: tuple[Blind, ...]) -> dict[tuple[str, str, str], str]:
 
 def document(found: Summary) -> dict[str, Any]:
     """The JSON document of ``llmvitals backtest --json``: times in unix seconds, durations in seconds, shares 0-1."""
-    alerts = [asdict(one) | {"per_week": one.episodes * WEEK_SECONDS / found.seconds} for one in found.alerts]
+    alerts = [asdict(one) | {"per_week": found.per_week(one.episodes)} for one in found.alerts]
+    pages = sum(one.episodes for one in found.alerts if one.severity == PAGE)
     return {
         "from": found.start,
         "to": found.end,
         "every_seconds": found.every,
         "scopes": found.scopes,
-        "judged_seconds": found.judged,
+        "verdicts": found.verdicts,
         "alerts": alerts,
-        "pages_per_week": sum(one["per_week"] for one in alerts if one["severity"] == PAGE),
+        "pages_per_week": found.per_week(pages),
         "notifications": [asdict(one) for one in found.told],
         "causes": [asdict(one) for one in found.causes],
         "incidents": [asdict(one) for one in found.incidents],

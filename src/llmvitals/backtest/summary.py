@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import BY_ID
@@ -19,7 +20,10 @@ from llmvitals.backtest.replay import EVERY_SECONDS
 from llmvitals.settings import Settings
 from llmvitals.signals.window import Scope
 
-WEEK_SECONDS = 7 * 86_400.0
+DAY_SECONDS = 86_400.0
+"""A range shorter than that, with one shape of the day left out, says nothing of a week."""
+
+WEEK_SECONDS = 7 * DAY_SECONDS
 
 SAME_INCIDENT = 300.0
 """Hurt that comes back within so many seconds is the same incident, as it is for the alerts on it."""
@@ -38,11 +42,13 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one receiver is sent because something fires; what is resolved wakes nobody and is left out."""
+    """What one receiver is sent because something fires; what is resolved wakes nobody and is left out. ``per_week``: None where
+    the range is too short to say.
+    """
 
     receiver: str
     notices: int
-    per_week: float
+    per_week: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +101,15 @@ class Blind:
 class Summary:
     """A replay from ``start`` to ``end`` (unix seconds), a moment every ``every`` seconds.
 
-    ``scopes``: number of them; ``judged``: seconds of verdicts, over all scopes; ``left_out``: alerts on the watching itself,
-    which a replay of servers cannot answer.
+    ``scopes``: number of them; ``verdicts``: moments that were judged, over all scopes; ``left_out``: alerts on the watching
+    itself, which a replay of servers cannot answer.
     """
 
     start: float
     end: float
     every: float
     scopes: int
-    judged: float
+    verdicts: int
     alerts: tuple[Fired, ...]
     told: tuple[Told, ...]
     causes: tuple[Named, ...]
@@ -112,10 +118,9 @@ class Summary:
     left_out: tuple[str, ...]
     blind: tuple[Blind, ...]
 
-    @property
-    def seconds(self) -> float:
-        """The length of the range: at least that of one moment."""
-        return max(self.end - self.start, self.every)
+    def per_week(self, count: int) -> float | None:
+        """As many a week as ``count`` in this range; None where it is too short to say."""
+        return _per_week(count, self.end - self.start)
 
     @property
     def delays(self) -> tuple[float, ...]:
@@ -147,9 +152,9 @@ def summary(
         end,
         every,
         len(courses),
-        every * sum(bool(moment.outcome) for course in courses for moment in course.moments),
+        _verdicts(courses),
         tuple(_fired(episodes, end)),
-        tuple(_told(sent, config(settings), max(end - start, every) / WEEK_SECONDS)),
+        tuple(_told(sent, config(settings), end - start)),
         tuple(_named(courses)),
         tuple(sorted(incidents, key=lambda one: (one.start, one.instance, one.model))),
         tuple(_unhurt(pages, courses, end)),
@@ -180,10 +185,18 @@ def _fired(episodes: Sequence[Episode], end: float) -> Iterator[Fired]:
     yield from sorted(rows, key=lambda row: (row.severity != PAGE, -row.seconds, row.alert))
 
 
-def _told(sent: Iterable[Notice], example: Mapping[str, Sequence[Mapping[str, str]]], weeks: float) -> Iterator[Told]:
+def _verdicts(courses: Sequence[Course]) -> int:
+    return sum(bool(moment.outcome) for course in courses for moment in course.moments)
+
+
+def _per_week(count: int, seconds: float) -> float | None:
+    return None if seconds < DAY_SECONDS else count * WEEK_SECONDS / seconds
+
+
+def _told(sent: Iterable[Notice], example: Mapping[str, Any], seconds: float) -> Iterator[Told]:
     counts = Counter(one.receiver for one in sent if one.kind != "resolved")
     for receiver in (one["name"] for one in example["receivers"]):
-        yield Told(receiver, counts[receiver], counts[receiver] / weeks)
+        yield Told(receiver, counts[receiver], _per_week(counts[receiver], seconds))
 
 
 def _named(courses: Sequence[Course]) -> Iterator[Named]:
@@ -192,7 +205,7 @@ def _named(courses: Sequence[Course]) -> Iterator[Named]:
     for course in courses:
         for moment in course.moments:
             where.setdefault(moment.leading, set()).add((course.instance, course.model))
-    judged = sum(bool(moment.outcome) for course in courses for moment in course.moments)
+    judged = _verdicts(courses)
     for cause, moments in led.most_common():
         yield Named(cause, moments / judged, len(where[cause]))
 

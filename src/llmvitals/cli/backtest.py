@@ -30,7 +30,7 @@ def when(text: str) -> float:
         before = seconds_of(text.strip())
     except ValueError:
         return triage.moment(text)
-    return time.time() - before
+    return round(time.time() - before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def command(
 
 
 def _range(start: float, end: float | None, every: float) -> _Range:
-    last = time.time() if end is None else end
+    last = round(time.time()) if end is None else end
     if not start < last:
         raise click.UsageError(f"--from ({moment(start)}) is not before --to ({moment(last)}).")
     return _Range(start, last, every)

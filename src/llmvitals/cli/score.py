@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
-from llmvitals.cli.screen import progress, show
+from llmvitals.cli.screen import progress
+from llmvitals.cli.sheet import show_sheet
 from llmvitals.errors import SettingsError
 from llmvitals.lab import report, stored
 from llmvitals.lab.cases import CaseScore, cases_table, score_cases
@@ -140,13 +139,13 @@ def command(
         click.echo(json.dumps(told | ({"cases": cases(public)} if public else {}), indent=2))
         return
     for sheet in (*sheets(found), *(case_sheets(public)[:1] if public else ())):
-        _show(sheet)
+        show_sheet(sheet)
     if found.few and not recordings:
         few = ", ".join(f"{cause} ({n})" for cause, n in found.few.items())
         click.echo(f"fewer than {FEW} valid plays: {few}; --size plays more", err=True)
     if failures:
         for sheet in _failures(found):
-            _show(sheet)
+            show_sheet(sheet)
 
 
 def _simulated(
@@ -180,7 +179,7 @@ def _cases(public: CaseScore, page: Path | None, started: float, *, as_json: boo
         click.echo(json.dumps(case_document(public, seconds=time.monotonic() - started), indent=2))
         return
     for sheet in case_sheets(public):
-        _show(sheet)
+        show_sheet(sheet)
 
 
 def _renew(page: Path, parts: Mapping[str, str], drawn: str = "") -> None:
@@ -230,16 +229,3 @@ def _failures(found: Score) -> tuple[Sheet, ...]:
 
 def _which(told: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(told[name]) for name in _WHICH)
-
-
-def _show(sheet: Sheet) -> None:
-    table = Table(box=None, pad_edge=False)
-    for at, title in enumerate(sheet.head):
-        table.add_column(title, overflow="fold", no_wrap=at == 0)
-    for row in sheet.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    show(Text(sheet.title, style="bold"))
-    if sheet.note:
-        show(Text(sheet.note, style="dim"))
-    show(table)
-    show("")
