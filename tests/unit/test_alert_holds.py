@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from llmvitals.alerts.budgets import BY_ID
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -21,6 +22,7 @@ from llmvitals.alerts.conditions import (
     Unless,
     Written,
 )
+from llmvitals.alerts.counted import Counters
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.policy import ALERTS
@@ -218,6 +220,29 @@ def test_a_target_that_went_down_burns_on_while_its_pages_are_in_the_window() ->
     down = course([*({"counts": m.counts} for m in went.moments), *({"up": False} for _ in range(5))])
     # two pages are in the short window until a minute is over, less the distance of the two
     assert held(Burns("ttft", "page"), down, budgets(ROW)) == [False] * 2 + [True] * 5 + [False] * 4
+
+
+def test_over_hours_the_windows_of_five_minutes_are_summed_that_end_in_them() -> None:
+    missed = sums([10.0 if 20 <= at < 40 else 0.0 for at in range(300)])
+    went = course([{"counts": promise("ttft", 10.0 * at, bad)} for at, bad in enumerate(missed)])
+    counters = Counters(went)
+    judged, bad = (
+        counters.growth(what, 7200.0, ("objective",))["ttft",] for what in (BY_ID["ttft"].judged, BY_ID["ttft"].missed)
+    )
+    assert judged[:10] == [None] * 10, "the first five minutes are not over"
+    assert (judged[10], judged[19], judged[20]) == (100.0, 100.0, 200.0)
+    assert (bad[19], bad[20], bad[39], bad[40]) == (0.0, 10.0, 110.0, 200.0)
+    assert (judged[240], judged[250], judged[255]) == (2400.0, 2500.0, 2400.0)  # at 7500 s one ends at either edge
+    assert (bad[260], bad[261], bad[271]) == (200.0, 190.0, 90.0)  # 10 of them in the window that ended at 600 s
+
+
+def test_over_hours_a_gap_counts_nothing_and_its_pages_once() -> None:
+    shown = [{"counts": promise("ttft", 10.0 * at, 0.0)} for at in range(21)]
+    gap = course([*shown, *({"t": 600.0 + 30 * at, "up": False} for at in range(1, 31))])
+    silent = course([*shown, {"t": 1500.0, "up": False}])  # nobody asked for a quarter of an hour
+    for went in (gap, silent):
+        grown = Counters(went).growth(BY_ID["ttft"].judged, 7200.0)[()]
+        assert grown[-1] == 200.0, "two windows of ten pages"
 
 
 def test_busy_is_as_many_requests_in_five_minutes_as_the_settings_ask() -> None:

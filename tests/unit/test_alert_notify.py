@@ -145,6 +145,24 @@ def test_what_was_told_and_ends_in_silence_is_not_told_as_over() -> None:
     ]
 
 
+def test_a_group_that_is_all_silenced_is_told_neither_as_firing_nor_as_over() -> None:
+    config = configured(rules=[RULE], group_by=["alertname"])
+    both = [episode("B", 0.0, 400.0), episode("A", 80.0, 300.0)]
+    assert told(both, config) == [
+        (10.0, "firing", "B", ""),
+        (90.0, "firing", "A", ""),
+        (330.0, "resolved", "", "A"),
+        (430.0, "resolved", "", "B"),
+    ]
+
+
+def test_what_is_over_before_it_is_told_is_no_end_either() -> None:
+    assert told([episode("A", 0.0, 30.0), episode("B", 100.0, 105.0)], configured()) == [
+        (10.0, "firing", "A", ""),
+        (70.0, "resolved", "", "A"),
+    ]
+
+
 def test_an_alert_that_is_source_and_target_does_not_silence_itself() -> None:
     assert told([episode("A", 0.0)], configured(rules=[RULE])) == [(10.0, "firing", "A", "")]
 
