@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from functools import cache
 
 import pytest
@@ -12,7 +13,7 @@ from llmvitals.backtest.history import History
 from llmvitals.backtest.moments import RECORDED_SECONDS
 from llmvitals.backtest.replay import Replay, courses, grid
 from llmvitals.backtest.summary import summary
-from llmvitals.cli import main
+from llmvitals.cli import backtest, main
 from llmvitals.settings import Settings, Slo
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.evaluate import evaluate
@@ -120,6 +121,26 @@ def test_a_prometheus_gives_the_course_of_the_pages_and_the_command_the_page_of_
     assert blind["family"] == "llm_slo_requests_total"
     assert "no traces" in blind["why"]
     assert "LLMNobodyWatches" in document["not_replayed"]
+
+
+@pytest.mark.prometheus
+def test_the_bar_advances_by_every_moment_of_the_range(tmp_path, monkeypatch, capsys):
+    seen: list[object] = []
+
+    @contextmanager
+    def bar(title: str, total: int, *, of: str, quiet: bool):
+        seen.append((total, of, quiet))
+        yield seen.append
+
+    monkeypatch.setattr(backtest, "progress", bar)
+    past.store_exported(tmp_path / "p" / "data")
+    with PrometheusServer(tmp_path / "p") as server, pytest.raises(SystemExit) as ended:
+        main(["backtest", "--prometheus", server.url, "--from", str(START), "--to", str(START + 600), "--every", "60s"])
+    assert ended.value.code == 0
+    assert seen == [(11, "moments", False), *[""] * 11]
+    shown = capsys.readouterr().out
+    assert "no alert would have fired" in shown
+    assert "2027-01-15 08:00:00Z" in shown
 
 
 def test_settings_that_promise_less_page_nobody():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import pytest
 
 from llmvitals.backtest import history
-from llmvitals.backtest.history import LEAD_SECONDS, LEAST_SECONDS, History, Piece
+from llmvitals.backtest.history import FIRST_SECONDS, LEAD_SECONDS, LEAST_SECONDS, History, Piece
 from llmvitals.errors import PageError, UnreachableError
 from llmvitals.settings import Settings, Target
+from llmvitals.sources import promql_api
 from llmvitals.sources.promql_api import Endpoint
 from support.answers import Answer, Answers, Asked
 from support.command import llmvitals, one_clear_line
@@ -120,6 +122,22 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again():
     assert away == []
     with pytest.raises(UnreachableError, match="503"):
         read(Store(UP, RUNNING, refuse=lambda: refusal(503, "starting")))
+
+
+def test_a_server_that_is_slow_is_asked_for_less(monkeypatch):
+    monkeypatch.setattr(promql_api, "TIMEOUT_SECONDS", 0.2)
+    ended = threading.Event()
+    hanging = [True, True, False]
+
+    def refuse() -> Answer | None:
+        if hanging and hanging.pop(0):
+            ended.wait(0.6)
+        return None
+
+    store = Store(UP, RUNNING, refuse=refuse)
+    # the first piece was asked for as a whole, a half, and a quarter of it
+    assert pages(read(store, retries=3)) == [15.0 * i for i in range(-39, 241)]
+    assert (LEAD_SECONDS + FIRST_SECONDS) / 4 in {end - begin for begin, end in store.ranges}
 
 
 def test_memory_holds_a_piece_and_no_more(monkeypatch):

@@ -73,22 +73,28 @@ class SlowError(UnreachableError):
 class Endpoint:
     """One PromQL endpoint; a context, for its connections. Credentials come from the URL or from ``~/.netrc``.
 
-    ``retries``: how often a server that is away is asked again, after 0.5, 1, 2, ... seconds. ``less``: options that ask for less.
+    ``retries``: how often a server that went away is asked again, after 0, 1, 2, 4, ... seconds; one that never answered is not
+    waited for. ``less``: options that ask for less.
     """
 
     def __init__(self, url: str, *, retries: int = 0, less: str = ASK_FOR_LESS) -> None:
-        self._base, self._less = base_url(url), less
+        self._base, self._less, self._retries = base_url(url), less, retries
         self._session = requests.Session()
+        self._patient = False
+
+    def _wait_for_it(self) -> None:
+        """From now on the server is known to be there."""
         again = Retry(
-            total=retries,
-            read=0,  # a query that is too slow is as slow the next time
+            total=self._retries,
+            read=False,  # a query that is too slow is as slow the next time
             backoff_factor=0.5,
-            status_forcelist=_AWAY if retries else (),
+            status_forcelist=_AWAY,
             allowed_methods=None,  # queries change nothing, POSTed or not
             raise_on_status=False,
         )
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=again))
+        self._patient = True
 
     @property
     def place(self) -> str:
@@ -158,7 +164,7 @@ class Endpoint:
     def _asked(self, method: str, path: str, **form: Mapping[str, str]) -> requests.Response:
         place = self.place
         try:
-            return self._session.request(
+            answer = self._session.request(
                 method,
                 f"{self._base}/api/v1/{path}",
                 timeout=TIMEOUT_SECONDS,
@@ -177,6 +183,9 @@ class Endpoint:
             raise UnreachableError(
                 f"cannot be reached ({type(error).__name__})", place=place, remedy="Check the URL and that it runs."
             ) from None
+        if self._retries and not self._patient and answer.ok:
+            self._wait_for_it()
+        return answer
 
     def _data(self, answer: requests.Response) -> object:
         document = _document(answer)
