@@ -15,6 +15,8 @@ from llmvitals.alerts.conditions import (
     Busy,
     Compared,
     Concludes,
+    Condition,
+    Either,
     Every,
     Fell,
     Fires,
@@ -30,17 +32,30 @@ from llmvitals.triage.checks import BY_CAUSE
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """An alert on a cause's check: fires while its state is ``firing``, and tells the numbers of ``evidence``."""
+    """An alert on a cause's check: fires while its state is ``firing``, and tells the numbers of ``evidence``; not while ``but``
+    holds. ``keep``: for a page that flaps; tickets are kept anyway.
+    """
 
     cause: str
     severity: Severity
     wait: str
     evidence: tuple[str, ...]
+    but: Condition | None = None
+    keep: str = ""
 
 
 _CAUSES: tuple[_Cause, ...] = (
     _Cause("not-serving", PAGE, "1m", ("stalled_seconds", "dead_tail_pages", "error_ratio")),
-    _Cause("telemetry-broken", PAGE, "3m", ("failed_scrape_ratio", "core_families_missing", "contradiction")),
+    # a server without any page is gone, not its telemetry: each replica is for minutes while its weights load. What comes
+    # and goes, as two servers behind one address, is not there for 3m on end
+    _Cause(
+        "telemetry-broken",
+        PAGE,
+        "2m",
+        ("failed_scrape_ratio", "core_families_missing", "contradiction"),
+        Compared("failed_scrape_ratio", ">=", 1),
+        "5m",
+    ),
     _Cause("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
     _Cause("vram-headroom", TICKET, "0m", ("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts")),
     _Cause("overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests", "refused_call_ratio")),
@@ -96,7 +111,7 @@ def _of_cause(row: _Cause) -> Alert:
         alert_name(row.cause),
         check.title,
         row.severity,
-        Fires(row.cause),
+        Fires(row.cause) if row.but is None else Unless(Fires(row.cause), row.but),
         row.wait,
         row.cause,
         CHECK_STATE,
@@ -104,7 +119,7 @@ def _of_cause(row: _Cause) -> Alert:
         row.evidence,
         " ".join(part for part in (check.remedy.text, check.note) if part),
         row.cause,
-        KEEP if row.severity is TICKET else "",
+        row.keep or (KEEP if row.severity is TICKET else ""),
     )
 
 
@@ -188,6 +203,25 @@ SYMPTOMS: tuple[Alert, ...] = (
         ("error_ratio", "server_errors"),
         by=("instance",),
     ),
+    # what a gateway loses never reaches the engine, nor do answers that die with their process any histogram. Where two in five
+    # are refused, being refused on purpose is no comfort: it is asked for more than half as much again as it serves.
+    Alert(
+        "LLMCallsLost",
+        "Calls get no answer",
+        PAGE,
+        Either(
+            (
+                Unless(Compared("lost_call_ratio", ">=", "thresholds.error_ratio"), Concludes(("shedding",))),
+                Compared("lost_call_ratio", ">=", 0.4),
+                Compared("rejection_ratio", ">=", 0.4),
+            )
+        ),
+        "2m",
+        "answers-fail",
+        "lost_call_ratio",
+        _S,
+        ("lost_call_ratio", "refused_call_ratio", "rejection_ratio", "restarts"),
+    ),
     Alert(
         "LLMGoodputLow",
         "A class of requests misses its whole promise",
@@ -198,7 +232,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "slo_worst_goodput_ratio",
         _S,
         ("slo_worst_goodput_ratio", "slo_burn_peak"),
-        by=(*SCOPE, "slo_class"),
+        by=(*SCOPE, "slo_class", "vantage"),
     ),
     Alert(
         "LLMFirstTokensBudget",
@@ -244,7 +278,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "slo_worst_goodput_ratio",
         _S,
         ("slo_worst_goodput_ratio",),
-        by=(*SCOPE, "slo_class"),
+        by=(*SCOPE, "slo_class", "vantage"),
     ),
     Alert(
         "LLMTtftOverTarget",

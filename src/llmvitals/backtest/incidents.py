@@ -16,7 +16,7 @@ from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.notify import notices
 from llmvitals.alerts.policy import ALERTS
-from llmvitals.backtest.replay import courses
+from llmvitals.backtest.replay import EVERY_SECONDS, courses
 from llmvitals.backtest.spread import Spread
 from llmvitals.lab.draw import Longer
 from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, plan, showing
@@ -33,6 +33,9 @@ so long that who is hurt late can still be told within five minutes.
 
 SHORT_WAIT = "3m"
 """For how long an alert is asked that waits for longer: the fault does not last that long. Its delay has its own wait in it."""
+
+PAST_SECONDS = 3900.0
+"""As far back as the longest window of a page reaches, and then some."""
 
 RECENT = 60.0
 """Seconds of clients' answers by which it is told since when they are hurt, and whether they still are."""
@@ -130,6 +133,7 @@ def incident(job: Job, settings: Settings) -> Incident:
     run, why = showing(job, LONGER)
     onset = ORIGIN + run.onset
     (course,) = _courses(run, settings)
+    course = course if run.row.young else with_past(course, onset)
     calls = [call for call in told(run.live.world, margin=CLEARLY) if call.t <= run.last]
     hurt = _hurt([call for call in calls if call.t >= run.onset])
     since = _since(calls) if "" in hurt else None
@@ -158,6 +162,20 @@ def _courses(run: Run, settings: Settings) -> tuple[Course, ...]:
     pages = tuple(run.snapshots)
     kind = "sglang" if run.dialect == "sglang" else "vllm"
     return courses([Observed(INSTANCE, kind, pages)], settings, start=pages[0].t, end=ORIGIN + run.last, processes=1)
+
+
+def with_past(course: Course, onset: float) -> Course:
+    """The course with an hour before it that went as its calm did, so that long windows are not made of the fault alone."""
+    calm = [moment for moment in course.moments if moment.t < onset]
+    first, last = calm[0], calm[-1]
+    seconds = last.t - first.t
+    rates = {k: (last.counts[k] - v) / seconds for k, v in first.counts.items() if k in last.counts}
+    before = (EVERY_SECONDS * step for step in range(round(PAST_SECONDS / EVERY_SECONDS), 0, -1))
+    past = (
+        replace(first, t=first.t - by, counts={k: first.counts[k] - rate * by for k, rate in rates.items()})
+        for by in before
+    )
+    return replace(course, moments=(*past, *course.moments))
 
 
 def _hurt(calls: Sequence[Told]) -> frozenset[str]:

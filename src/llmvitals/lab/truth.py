@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmvitals.settings import Settings
 from llmvitals.simulator.clients import Answer
@@ -110,7 +110,8 @@ class Told:
     """One call, from the moment on at which its client knows how it went.
 
     ``t``: seconds of simulated time; ``broke``: the promise that it missed (``ttft``, ``tpot``, ``answers`` for no whole
-    answer), '' for none. Who has waited for too long knows before the answer ends.
+    answer), '' for none. Who has waited for too long knows before the answer ends. Who gives an answer up that came in time
+    and at its pace was not failed by the server: no promise says that it is short.
     """
 
     t: float
@@ -128,11 +129,12 @@ def told(world: World, *, margin: float = 1.0) -> tuple[Told, ...]:
 
 
 def _told(answer: Answer, ttft: float, tpot: float) -> Told:
-    if not _broken(answer, ttft, tpot):
+    patient = replace(answer, outcome="left") if answer.outcome == "timeout" else answer
+    if not _broken(patient, ttft, tpot):
         return Told(answer.ended)
     if (answer.ended if answer.first is None else answer.first) - answer.sent > ttft:
         return Told(answer.sent + ttft, "ttft")
-    return Told(answer.ended, "answers" if answer.outcome not in ("ok", "left", "too long") else "tpot")
+    return Told(answer.ended, "answers" if answer.outcome not in ("ok", "left", "timeout", "too long") else "tpot")
 
 
 def beyond_doubt(calls: Sequence[Told]) -> bool:
