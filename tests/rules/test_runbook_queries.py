@@ -52,6 +52,7 @@ RAISED_BY = {
     "LLMTokensSlow": "batch-too-large",
     "LLMTokensBudget": "batch-too-large",
     "LLMAnswersFail": "only-errors",
+    "LLMCallsLost": "only-errors",
     "LLMAnswersBudget": "only-errors",
     "LLMGoodputLow": "kv-cache-saturation",
     "LLMGoodputBudget": "kv-cache-saturation",

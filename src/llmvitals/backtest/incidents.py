@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from llmvitals.alerts.alertmanager import config
+from llmvitals.alerts.budgets import BUDGETS
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
@@ -23,6 +24,7 @@ from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, plan, showing
 from llmvitals.lab.result import Kind
 from llmvitals.lab.scenarios import BY_NAME
 from llmvitals.lab.truth import CLEARLY, Told, beyond_doubt, told
+from llmvitals.series import Series
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.sources import Observed
 
@@ -165,17 +167,30 @@ def _courses(run: Run, settings: Settings) -> tuple[Course, ...]:
 
 
 def with_past(course: Course, onset: float) -> Course:
-    """The course with an hour before it that went as its calm did, so that long windows are not made of the fault alone."""
+    """The course with an hour before it of as many requests as in its calm, none of which missed a promise: so windows of an
+    hour are not made of the fault alone.
+    """
     calm = [moment for moment in course.moments if moment.t < onset]
     first, last = calm[0], calm[-1]
     seconds = last.t - first.t
-    rates = {k: (last.counts[k] - v) / seconds for k, v in first.counts.items() if k in last.counts}
+    rates = {
+        k: 0.0 if _missed(k) else (last.counts[k] - v) / seconds for k, v in first.counts.items() if k in last.counts
+    }
     before = (EVERY_SECONDS * step for step in range(round(PAST_SECONDS / EVERY_SECONDS), 0, -1))
     past = (
         replace(first, t=first.t - by, counts={k: first.counts[k] - rate * by for k, rate in rates.items()})
         for by in before
     )
     return replace(course, moments=(*past, *course.moments))
+
+
+def _missed(key: Series) -> bool:
+    """Whether a counter counts what some budget holds for missed."""
+    return any(
+        key.name == counted.name and all(key.label(label) in values for label, values in counted.matching)
+        for budget in BUDGETS
+        for counted in budget.missed
+    )
 
 
 def _hurt(calls: Sequence[Told]) -> frozenset[str]:

@@ -29,7 +29,7 @@ RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("users-hurt", ("LLMUsersHurt",)),
     ("first-tokens-late", ("LLMFirstTokensLate", "LLMFirstTokensBudget", "LLMTtftOverTarget")),
     ("tokens-slow", ("LLMTokensSlow", "LLMTokensBudget")),
-    ("answers-fail", ("LLMAnswersFail", "LLMAnswersBudget")),
+    ("answers-fail", ("LLMAnswersFail", "LLMCallsLost", "LLMAnswersBudget")),
     ("goodput-low", ("LLMGoodputLow", "LLMGoodputBudget")),
     ("throughput-fell", ("LLMThroughputFell",)),
     ("nobody-watches", ("LLMNobodyWatches", "LLMExporterGone", "LLMExporterStuck")),
