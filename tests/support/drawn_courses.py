@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from llmvitals.alerts.budgets import FINISHED
 from llmvitals.alerts.conditions import Compared, Fell, Fires, Steady, parts_of
 from llmvitals.alerts.course import Course, Moment
+from llmvitals.alerts.holds import number_of
 from llmvitals.alerts.model import CHECK_STATE, HURT, TARGET_UP, VERDICT
 from llmvitals.alerts.names import series_of
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.series import Series, series
+from llmvitals.settings import Settings
 from llmvitals.signals import budget
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.verdict import Outcome
@@ -21,6 +23,8 @@ START, STEP = 1_750_000_200, 30
 """Unix seconds, a whole number of 5 minutes; seconds between pages."""
 
 SCOPES = (("a", "m1"), ("b", "m1"), ("c", "m2"), ("d", "m2"), ("e", "m2"), ("f", "m3"), ("g", "m4"), ("h", "m5"))
+WITHOUT_FINISHED = ("g",)
+"""Servers whose page counts tokens and no requests."""
 CLASSES = (("default", 0.95), ("chat", 0.9), ("batch", 0.99))
 SHARES = (0.0, 0.0, 0.0, 0.02, 0.04, 0.08, 0.12, 0.2, 0.5, 1.0)
 """Of requests that miss, in a phase: none, under and over the limits of the burn rows."""
@@ -28,16 +32,19 @@ SHARES = (0.0, 0.0, 0.0, 0.02, 0.04, 0.08, 0.12, 0.2, 0.5, 1.0)
 _PARTS = [part for alert in ALERTS for part in parts_of(alert.when)]
 CAUSES = tuple(sorted({part.cause for part in _PARTS if isinstance(part, Fires)}))
 SIGNALS = tuple(sorted({part.signal for part in _PARTS if isinstance(part, Compared | Fell | Steady)}))
-# What a signal's number is about, and by what it is multiplied in a phase: to both sides of its bounds.
-LEVELS: Mapping[str, tuple[float, tuple[float, ...]]] = {
-    "ttft_p95_seconds": (2.0, (0.4, 0.9, 1.1, 3.0)),
+# What a number is about, and by what it is multiplied in a phase, where a bound and both its sides say too little.
+_LEVELS: Mapping[str, tuple[float, tuple[float, ...]]] = {
     "requests_waiting": (1.0, (0.0, 0.0, 1.0, 9.0)),
-    "kv_usage_peak_ratio": (0.9, (0.5, 0.99, 1.01, 1.1)),
-    "gpu_sm_active_mean_ratio": (0.6, (0.5, 0.98, 1.02, 1.5)),
     "generation_tokens_rate": (1000.0, (1.0, 1.0, 1.1, 0.65, 0.5)),
     "arrival_rate": (2.0, (1.0, 1.0, 1.0, 1.1, 1.5)),
     "generation_mean_tokens": (300.0, (1.0, 1.0, 1.0, 0.9, 0.5)),
 }
+_SIDES = (0.0, 0.5, 0.98, 1.02, 1.5)
+LEVELS: Mapping[str, tuple[float, tuple[float, ...]]] = {
+    part.signal: (number_of(Settings(), part.bound) * part.factor, _SIDES)
+    for part in _PARTS
+    if isinstance(part, Compared)
+} | _LEVELS
 
 
 @dataclass
@@ -102,7 +109,9 @@ class _Phase:
     def grow(self, random_: random.Random, counters: _Counters, instance: str, model: str) -> None:
         own = {"instance": instance, "model": model}
         ended = 0.0 if self.rate == 0 else float(random_.randint(0, round(2 * self.rate)))
-        counters.add(series(FINISHED, **own, reason="stop"), ended)
+        if instance not in WITHOUT_FINISHED:
+            counters.add(series(FINISHED, **own, reason="stop"), ended)
+        counters.add(series("llm_generation_tokens_total", **own), 100.0 * ended)
         for objective, share in (("ttft", self.late), ("tpot", self.slow)):
             counters.add(series(budget.JUDGED, **own, objective=objective), ended)
             counters.add(series(budget.MISSED, **own, objective=objective, edge="2.5"), _some(random_, ended, share))
@@ -111,8 +120,13 @@ class _Phase:
             counters.add(series("llm_http_requests_total", instance=instance, status=status, handler="/v1"), count)
         for name, share in self.classes.items():
             missed = _some(random_, ended, share)
-            counters.add(series("llm_slo_requests_total", **own, slo_class=name, met="no"), missed)
-            counters.add(series("llm_slo_requests_total", **own, slo_class=name, met="yes"), ended - missed)
+            for vantage, told in (
+                ("engine", ended),
+                ("gateway", ended + 3.0),
+            ):  # a gateway tells of refused ones as well
+                own_class = {**own, "slo_class": name, "vantage": vantage}
+                counters.add(series("llm_slo_requests_total", **own_class, met="no"), missed)
+                counters.add(series("llm_slo_requests_total", **own_class, met="yes"), told - missed)
             counters.counts[series("llm_slo_objective_ratio", **own, slo_class=name)] = dict(CLASSES)[name]
 
 
