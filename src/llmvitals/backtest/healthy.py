@@ -93,17 +93,18 @@ def noise(
     days: int = 7,
     every: float = EVERY_SECONDS,
     processes: int | None = None,
-    on_target: Callable[[str], None] = lambda _: None,
+    on_day: Callable[[str], None] = lambda _: None,
 ) -> Noise:
     """Watch healthy days, over all cores unless ``processes`` says otherwise: the same seed gives the same, on however many.
 
-    ``every``: seconds between two evaluations of the rules.
+    ``every``: seconds between two evaluations of the rules; ``on_day`` hears of each target's days when it is done.
     """
     found: dict[str, _Watched] = {}
 
     def heard(one: _Watched) -> None:
         found[one.name] = one
-        on_target(one.name)
+        for _ in range(days):
+            on_day(one.name)
 
     targets = week(seed, days)
     with Spread[_Job, _Watched](_watch, heard, processes=processes) as spread:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from statistics import median
+from typing import Any
 
 from llmvitals.alerts.budgets import BUDGETS
 from llmvitals.alerts.firing import Episode, rules_of
@@ -223,6 +225,41 @@ def _of_alert(name: str, episodes: Sequence[Episode]) -> tuple[str, ...]:
     minutes = (first.fired - MONDAY) / 60
     at = f"day {minutes // 1440 + 1:.0f} at {minutes // 60 % 24:.0f}:{minutes % 60:02.0f}"
     return f"`{name}`", first.severity, str(len(episodes)), servers, at
+
+
+def noise_document(noise: Noise) -> dict[str, Any]:
+    """Healthy days for programs."""
+    return {
+        "days": noise.days,
+        "seed": noise.seed,
+        "every_seconds": noise.every,
+        "calls": noise.calls,
+        "missed": sum(hour.broken for hour in noise.hours),
+        "verdicts": noise.verdicts,
+        "hours": [asdict(hour) for hour in noise.hours],
+        "fired": [asdict(one) for one in noise.episodes],
+        "notifications": [{"t": one.t, "receiver": one.receiver, "kind": one.kind} for one in noise.notices],
+    }
+
+
+def lab_document(incidents: Sequence[Incident]) -> dict[str, Any]:
+    """Incidents for programs; shares as hits of n, times in seconds."""
+    return {
+        "alerts": [
+            {
+                "alert": rate.alert,
+                "severity": rate.severity,
+                "precision": asdict(rate.right),
+                "recall": asdict(rate.found),
+                "delay": rate.delay.value,
+            }
+            for rate in rates(incidents)
+        ],
+        "plays": [
+            asdict(one) | {"truth": sorted(one.truth), "injected": sorted(one.injected), "hurt": sorted(one.hurt)}
+            for one in incidents
+        ],
+    }
 
 
 def _share(share: Share) -> str:

@@ -14,8 +14,9 @@ from llmvitals.backtest.history import LESS, RETRIES, History
 from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
 from llmvitals.backtest.shown import document, moment, sheets
 from llmvitals.backtest.summary import Summary, summary
-from llmvitals.cli import triage
+from llmvitals.cli import backtest_made, triage
 from llmvitals.cli.duration import duration
+from llmvitals.cli.score import SEED, causes
 from llmvitals.cli.screen import err, progress
 from llmvitals.cli.sheet import show_sheet
 from llmvitals.errors import PageError
@@ -64,6 +65,20 @@ class _Range:
     help="Time between two verdicts: the evaluation interval of the rules.",
 )
 @click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file to try.")
+@click.option("--noise", type=backtest_made.days, metavar="7d", help="Watch so many simulated days without any fault.")
+@click.option("--lab", is_flag=True, help="Watch the lab's incidents, whose truth is known.")
+@click.option("--seed", type=click.IntRange(min=0), default=SEED, show_default=True, help="Of --noise and --lab.")
+@click.option("--causes", "wanted", type=causes, metavar="a,b", help="Of --lab: only these and their look-alikes.")
+@click.option(
+    "--size",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.25,
+    show_default=True,
+    help="Of --lab: times as many plays as a score of size 1 has.",
+)
+@click.option(
+    "--report", "page", type=click.Path(path_type=Path), help="Of --noise and --lab: renew that part of docs/alerts.md."
+)
 @click.option("--jobs", type=click.IntRange(min=1), show_default="one per core", help="Processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
 def command(
@@ -74,6 +89,12 @@ def command(
     selector: str,
     every: float,
     settings_path: Path | None,
+    noise: int | None,
+    lab: bool,
+    seed: int,
+    wanted: tuple[str, ...] | None,
+    size: float,
+    page: Path | None,
     jobs: int | None,
     as_json: bool,
 ) -> None:
@@ -81,10 +102,19 @@ def command(
 
     Every moment of the range is judged as a triage would have judged it then, and the alerts are asked over these verdicts. Needs
     the series of an exporter, or those of engines that Prometheus scrapes itself. Nothing is written anywhere.
+    --noise and --lab replay simulated pasts instead, whose truth is known: docs/alerts.md says what came of it.
     """
     settings = settings_file.load(settings_path)
+    if [prometheus is not None, noise is not None, lab].count(True) != 1:
+        raise click.UsageError("Give one of --prometheus URL, --noise 7d and --lab.")
+    if page is not None and prometheus is not None:
+        raise click.UsageError("--report belongs to --noise and --lab.")
+    if noise is not None:
+        backtest_made.noise(noise, seed, every, settings, jobs, page, as_json=as_json)
+        return
     if prometheus is None:
-        raise click.UsageError("Give --prometheus URL.")
+        backtest_made.lab(seed, wanted, size, settings, jobs, page, as_json=as_json)
+        return
     found = _history(prometheus, selector, _range(start, end, every), settings, jobs, quiet=as_json)
     if as_json:
         click.echo(json.dumps(document(found), indent=2))
