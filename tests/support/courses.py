@@ -49,8 +49,8 @@ def classes(counts: Mapping[str, tuple[float, float]], objective: float = 0.95) 
     found: dict[Series, float] = {}
     for name, (met, missed) in counts.items():
         own = {"instance": INSTANCE, "model": MODEL, "slo_class": name}
-        found[series("llm_slo_requests_total", **own, met="yes")] = met
-        found[series("llm_slo_requests_total", **own, met="no")] = missed
+        found[series("llm_slo_requests_total", **own, vantage="engine", met="yes")] = met
+        found[series("llm_slo_requests_total", **own, vantage="engine", met="no")] = missed
         found[series("llm_slo_objective_ratio", **own)] = objective
     return found
 

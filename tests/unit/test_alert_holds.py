@@ -27,6 +27,7 @@ from llmvitals.alerts.course import Course
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.watching import ALERTS as WATCHING
+from llmvitals.series import series
 from llmvitals.settings import Alerts, Burn, Settings
 from llmvitals.signals.promql_ast import Number
 from support.courses import answers, classes, course, finished, promise, sums
@@ -261,11 +262,11 @@ def served(*, steps: int = 3, per_step: float = 1.0) -> list[dict[str, object]]:
     return [{"counts": finished(per_step * at)} for at in range(steps)]
 
 
-def test_a_target_without_a_page_is_missing_and_one_that_vanished_for_half_an_hour() -> None:
+def test_a_target_without_a_page_is_missing_and_one_that_vanished_is_not() -> None:
     down = course([*served(), *({"up": False} for _ in range(70))])
     assert held(Gone(), down) == [False] * 3 + [True] * 70
     vanished = course([*served(), *({"up": False, "named": False} for _ in range(70))])
-    assert held(Gone(), vanished) == [False] * 3 + [True] * 60 + [False] * 10
+    assert not any(held(Gone(), vanished))
 
 
 def test_what_nobody_ever_named_is_not_gone() -> None:
@@ -277,10 +278,30 @@ def test_gone_alone_takes_users_and_nobody_else_to_serve_them() -> None:
         after = [{"up": False, "elsewhere": elsewhere} for _ in range(62)]
         return held(Gone(alone=True), course([*served(per_step=per_step), *after]))
 
-    # the last two pages tell of use for half an hour, less the step between them
-    assert alone() == [False] * 3 + [True] * 59 + [False] * 3
+    assert alone() == [False] * 3 + [True] * 62
     assert not any(alone(per_step=0.0))
     assert not any(alone(elsewhere=True))
+
+
+def test_a_server_that_was_in_use_is_missed_for_six_hours_and_one_that_vanished_for_half_an_hour() -> None:
+    used, after = served(steps=30), 15 * 60 * 2  # of half a minute each
+    down = held(Gone(alone=True), course([*used, *({"up": False} for _ in range(after))]))
+    assert down[:30] == [False] * 30
+    # as long as a whole window of 5 minutes in which it was used is not older than six hours
+    assert 6 * 60 * 2 <= sum(down[30:]) <= 6 * 60 * 2 + 10
+    assert all(down[30 : 30 + 6 * 60 * 2])
+    vanished = held(Gone(alone=True), course([*used, *({"up": False, "named": False} for _ in range(after))]))
+    assert sum(vanished) == 60
+
+
+def test_tokens_tell_of_use_where_a_page_counts_no_requests() -> None:
+    def tokens(per_step: float) -> list[bool]:
+        key = series("llm_generation_tokens_total", instance="a:8000", model="m")
+        pages = [{"counts": {key: per_step * at}} for at in range(3)]
+        return held(Gone(alone=True), course([*pages, {"up": False}]))
+
+    assert tokens(7.0)[-1]
+    assert not tokens(0.0)[-1]
 
 
 # -- put together -----------------------------------------------------------------------------------------------------

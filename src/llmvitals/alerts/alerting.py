@@ -11,7 +11,7 @@ from llmvitals.alerts.budgets import BY_ID, Budget
 from llmvitals.alerts.compile import expression
 from llmvitals.alerts.conditions import Burns, Fires, Gone, parts_of
 from llmvitals.alerts.firing import rules_of
-from llmvitals.alerts.model import GONE_MEMORY, PAGE, Alert
+from llmvitals.alerts.model import PAGE, Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.text import Words
 from llmvitals.settings import Burn, Settings
@@ -65,9 +65,6 @@ def _described(alert: Alert, row: Burn | None, words: Words, settings: Settings)
         if isinstance(part, Burns) and row is not None:
             told.append(_missed(BY_ID[part.budget], row, settings))
         elif isinstance(part, Gone):
-            told += (
-                [f"Finished in the {GONE_MEMORY} before: {{{{ $value | humanize }}}} requests."] if part.alone else []
-            )
             told.append(words.status())
     told += [words.numbers()] if alert.evidence else []
     of_page = alert.severity is PAGE and alert not in watching.ALERTS

@@ -40,9 +40,13 @@ class Budget:
 
 
 FINISHED = "llm_requests_finished_total"
-"""The counter that tells whether a server is in use."""
+USED: tuple[str, ...] = (FINISHED, "llm_generation_tokens_total")
+"""Counters that grow while a server is in use; the first that its page has counts."""
 
 _HTTP = "llm_http_requests_total"
+_CALLS = "llm_gateway_requests_total"
+_LOST = ("429", "error", "5xx", *(str(status) for status in range(500, 512)))
+"""Statuses at a gateway of calls that get no answer for no reason of their clients': refusals and all 5xx that are registered."""
 
 BUDGETS: tuple[Budget, ...] = (
     Budget(
@@ -68,12 +72,20 @@ BUDGETS: tuple[Budget, ...] = (
         scope=("instance",),  # HTTP answers name no model
     ),
     Budget(
+        "calls",
+        "calls that get no answer",
+        (Counted(_CALLS, (("status", _LOST),)),),
+        (Counted(_CALLS),),
+        _CALLS,
+        scope=("instance",),  # a gateway's answers need not say of which model
+    ),
+    Budget(
         "goodput",
         "whole promise, request by request",
         (Counted("llm_slo_requests_total", (("met", ("no",)),)),),
         (Counted("llm_slo_requests_total", (("met", ("yes", "no")),)),),
         "llm_slo_requests_total",
-        by=("slo_class",),
+        by=("slo_class", "vantage"),  # whom gateway and engine both tell of is judged twice, and counted once each
         objective="llm_slo_objective_ratio",
     ),
 )
@@ -86,4 +98,4 @@ def counted_names() -> frozenset[str]:
     promise, and the shares that were promised.
     """
     counters = (one.name for budget in BUDGETS for one in (*budget.missed, *budget.judged))
-    return frozenset({FINISHED, *counters, *(budget.objective for budget in BUDGETS if budget.objective)})
+    return frozenset({*USED, *counters, *(budget.objective for budget in BUDGETS if budget.objective)})

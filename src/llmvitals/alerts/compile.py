@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import BY_ID as BUDGETS
-from llmvitals.alerts.budgets import FINISHED, Budget
+from llmvitals.alerts.budgets import FINISHED, USED, Budget
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -27,9 +27,9 @@ from llmvitals.alerts.conditions import (
     Written,
 )
 from llmvitals.alerts.holds import ROUND, limit, number_of
-from llmvitals.alerts.model import CHECK_STATE, GONE_MEMORY, HURT, TARGET_UP, VERDICT, Alert
+from llmvitals.alerts.model import CHECK_STATE, GONE_MEMORY, HURT, TARGET_UP, USED_MEMORY, VERDICT, Alert
 from llmvitals.alerts.names import INSTANCE
-from llmvitals.schema import SCOPE
+from llmvitals.schema import BY_NAME, SCOPE
 from llmvitals.settings import Burn, Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector
@@ -65,9 +65,9 @@ class _Compiler:
                 bounded = round(number_of(self._settings, bound) * factor, ROUND)
                 return Infix(op, self._signal(signal), Number(bounded))
             case Fell(signal, to, ago):
-                return Infix("<", self._signal(signal), Infix("*", self._signal(signal, ago), Number(to)))
+                return Infix("<", self._lately(signal), Infix("*", self._lately(signal, ago), Number(to)))
             case Steady(signal, within, ago):
-                now, then = self._signal(signal), self._signal(signal, ago)
+                now, then = self._lately(signal), self._lately(signal, ago)
                 return Infix("<=", Call("abs", (Infix("-", now, then),)), Infix("*", then, Number(within)))
             case Burns(budget, severity):
                 every = self._settings.alerts.burns
@@ -77,7 +77,7 @@ class _Compiler:
                 finished = self._sum(SCOPE, Call("increase", (Selector(FINISHED, window=names.WINDOW),)))
                 return Infix(">=", finished, Number(self._settings.alerts.least_requests))
             case Gone(alone):
-                return self._alone() if alone else self._gone()
+                return self._alone() if alone else self._down()
             case Written(write):
                 return write(self._settings, names.places(self._settings))
             case Either(parts):
@@ -111,10 +111,17 @@ class _Compiler:
     def _is(self, name: str, matchers: tuple[Matcher, ...] = ()) -> Node:
         return Infix("==", self._max(SCOPE, Selector(name, matchers)), Number(1))
 
-    def _signal(self, id: str, ago: str = "") -> Node:
-        """A signal's newest number, or the one of some time ago; what is recorded is aggregated already."""
-        found = Selector(names.series_of(BY_ID[id]), offset=ago)
+    def _signal(self, id: str) -> Node:
+        """A signal's newest number; what is recorded is aggregated already."""
+        found = Selector(names.series_of(BY_ID[id]))
         return found if BY_ID[id].expr is not None else self._max(SCOPE, found)
+
+    def _lately(self, id: str, ago: str = "") -> Node:
+        """A signal over the last minutes, now or some time ago: as it is recorded, else the mean of its gauge."""
+        name = names.series_of(BY_ID[id])
+        if BY_ID[id].expr is not None:
+            return Selector(name, offset=ago)
+        return self._max(SCOPE, Call("avg_over_time", (Selector(name, window=names.WINDOW, offset=ago),)))
 
     def _burns(self, budget: Budget, row: Burn) -> Node:
         """The value is the share of requests that missed over the longer window."""
@@ -128,23 +135,31 @@ class _Compiler:
         if not budget.objective:
             return Infix(">=", share, Number(limit(burn, self._settings.slo.objective)))
         # an objective is a class' own, whatever model its requests ask
-        on = names.joined(self._settings, (*INSTANCE, *budget.by))
+        told = BY_NAME[budget.objective].labels
+        on = names.joined(self._settings, (*INSTANCE, *(label for label in budget.by if label in told)))
         may = Infix("-", Number(1), Aggregate("max", on, Selector(budget.objective)))
         return Infix(">=", share, Call("clamp_max", (Infix("*", may, Number(burn)), Number(1))), on, many=True)
 
+    def _down(self) -> Node:
+        """No readable page now. The value is 0."""
+        return Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(0))
+
     def _gone(self) -> Node:
         """No readable page now; or one until lately and none of any kind now. The value is 0."""
-        up = Selector(TARGET_UP)
         remembered = Call("max_over_time", (Selector(TARGET_UP, window=GONE_MEMORY),))
-        down = Infix("==", self._max(INSTANCE, up), Number(0))
         was = Infix("*", self._max(INSTANCE, remembered), Number(0))
-        vanished = self._unless(was, INSTANCE, self._max(INSTANCE, up), INSTANCE)
-        return Infix("or", down, vanished)
+        return Infix(
+            "or", self._down(), self._unless(was, INSTANCE, self._max(INSTANCE, Selector(TARGET_UP)), INSTANCE)
+        )
+
+    def _used(self, window: str) -> Node:
+        """What grew while it was in use, by the first counter that its page has."""
+        return _any([self._sum(SCOPE, Call("increase", (Selector(name, window=window),))) for name in USED])
 
     def _alone(self) -> Node:
-        """The value is the number of requests that it finished until it went."""
-        finished = self._sum(SCOPE, Call("increase", (Selector(FINISHED, window=GONE_MEMORY),)))
-        served = Infix("and", Infix(">", finished, Number(0)), self._gone(), names.joined(self._settings, INSTANCE))
+        before = Call("max_over_time", (Selector(names.USED, window=f"{USED_MEMORY}:{names.WINDOW}"),))
+        used = Infix("or", Infix(">", self._used(GONE_MEMORY), Number(0)), Infix(">", before, Number(0)))
+        served = Infix("and", used, self._gone(), names.joined(self._settings, INSTANCE))
         known = 'model!=""'  # two servers whose models nobody names do not stand in for each other
         serves = Call("max_over_time", (Selector(RUNNING, extra=known, window=GONE_MEMORY),))
         up = Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(1))

@@ -44,7 +44,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Fell:
-    """A signal is below ``to`` times what it was ``ago``."""
+    """A signal is below ``to`` times what it was ``ago``, both over 5 minutes."""
 
     signal: str
     to: float
@@ -53,7 +53,7 @@ class Fell:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A signal is within ``within`` (0-1) of what it was ``ago``, either way."""
+    """A signal is within ``within`` (0-1) of what it was ``ago``, either way, both over 5 minutes."""
 
     signal: str
     within: float
@@ -77,9 +77,11 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The target gives no readable page, or vanished from the exporter's within ``policy.GONE_MEMORY``.
+    """The target gives no readable page.
 
-    ``alone``: and it served requests in that time, and nothing else that is up serves its model: users get no answer.
+    ``alone``: or it vanished from the exporter's within ``model.GONE_MEMORY``; it was in use within ``model.USED_MEMORY``; and
+    nothing else that is up serves its model: users get no answer. A replica that vanishes while others serve is a rollout, or
+    a smaller fleet.
     """
 
     alone: bool = False

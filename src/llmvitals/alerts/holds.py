@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from operator import ge, gt, le, lt
 from typing import Any
 
-from llmvitals.alerts.budgets import BY_ID, FINISHED, Budget, Counted
+from llmvitals.alerts.budgets import BY_ID, FINISHED, USED, Budget, Counted
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -29,12 +29,15 @@ from llmvitals.alerts.conditions import (
 )
 from llmvitals.alerts.counted import EDGE, LOOKBACK, Counters, Growth
 from llmvitals.alerts.course import Course, Moment
-from llmvitals.alerts.model import GONE_MEMORY
+from llmvitals.alerts.model import GONE_MEMORY, USED_MEMORY
 from llmvitals.alerts.names import WINDOW
+from llmvitals.schema import BY_NAME
 from llmvitals.settings import Burn, Settings, seconds_of
+from llmvitals.signals.catalogue import BY_ID as SIGNALS
 from llmvitals.triage.verdict import Outcome
 
 _OPS: dict[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
+_LATELY = seconds_of(WINDOW)
 ROUND = 6
 """Digits of a limit: 6 times 5 % is 30 %, whatever floats make of it."""
 
@@ -86,7 +89,7 @@ class Answers:
                 grown = self._counters.growth((Counted(FINISHED),), seconds_of(WINDOW)).get((), [])
                 return self._any([[_at_least(grew, self._settings.alerts.least_requests) for grew in grown]])
             case Gone(alone):
-                return self._gone(alone=alone)
+                return self._alone() if alone else self._each(lambda m: m.named and not m.up)
             case Every(parts):
                 return [all(held) for held in zip(*(self.over(part, row) for part in parts), strict=True)]
             case Either(parts):
@@ -108,16 +111,24 @@ class Answers:
         return held
 
     def _since(self, signal: str, ago: str, test: Callable[[float, float], bool]) -> list[bool]:
-        """A test of the newest number and the one that stood ``ago``."""
+        """A test of a signal over the last minutes and over those that were the last ``ago``."""
+        lately = self._newest if SIGNALS[signal].expr is not None else self._mean
         held = []
         for moment in self._moments:
-            wanted = moment.t - seconds_of(ago)
-            at = bisect_right(self._times, wanted + EDGE) - 1
-            known = at >= 0 and wanted - self._times[at] < LOOKBACK
-            then = self._moments[at].values.get(signal) if known else None
-            now = moment.values.get(signal)
+            now, then = lately(signal, moment.t), lately(signal, moment.t - seconds_of(ago))
             held.append(now is not None and then is not None and test(now, then))
         return held
+
+    def _newest(self, signal: str, t: float) -> float | None:
+        """The number that is the newest one at this time: what is recorded is of the last minutes."""
+        at = bisect_right(self._times, t + EDGE) - 1
+        return self._moments[at].values.get(signal) if at >= 0 and t - self._times[at] < LOOKBACK else None
+
+    def _mean(self, signal: str, t: float) -> float | None:
+        """The mean of the numbers of the last minutes before this time."""
+        start, end = bisect_left(self._times, t - _LATELY - EDGE), bisect_right(self._times, t + EDGE)
+        found = [moment.values[signal] for moment in self._moments[start:end] if signal in moment.values]
+        return sum(found) / len(found) if found else None
 
     def _burns(self, budget: Budget, row: Burn) -> list[bool]:
         """Whether it burns as fast as one row says; with labels that have a budget of their own each, for one of them at least."""
@@ -141,27 +152,33 @@ class Answers:
         """The share of requests that misses where the budget burns so fast, at each moment; None where nothing was promised."""
         if not budget.objective:
             return [limit(row.burn, self._settings.slo.objective)] * len(self._moments)
-        promised = self.promised(budget).get(group, [None] * len(self._moments))
+        own = dict(zip(budget.by, group, strict=True)).__getitem__
+        promised = self.promised(budget).get(_told(budget, own), [None] * len(self._moments))
         return [None if one is None else limit(row.burn, one) for one in promised]
 
     def _promised(self, budget: Budget) -> dict[tuple[str, ...], Growth]:
-        """The shares that were promised, as pages said at each moment, by the labels that have a budget of their own."""
+        """The shares that were promised, as pages said at each moment, by those labels of a budget that they have."""
         found: dict[tuple[str, ...], Growth] = {}
         for at, moment in enumerate(self._moments):
             for key, value in moment.counts.items():
                 if key.name == budget.objective:
-                    group = tuple(key.label(label) for label in budget.by)
-                    found.setdefault(group, [None] * len(self._moments))[at] = value
+                    found.setdefault(_told(budget, key.label), [None] * len(self._moments))[at] = value
         return found
 
-    def _gone(self, *, alone: bool) -> list[bool]:
+    def _used(self, memory: str) -> list[bool]:
+        """Whether what grows while a server is in use grew so lately, by the first counter that its page had."""
+        grown = [self._counters.growth((Counted(name),), seconds_of(memory)).get(()) for name in USED]
+        each = zip(*(one or [None] * len(self._moments) for one in grown), strict=True)
+        return [next((grew for grew in several if grew is not None), 0.0) > 0 for several in each]
+
+    def _alone(self) -> list[bool]:
         memory, named = seconds_of(GONE_MEMORY), -math.inf
-        served = self._counters.growth((Counted(FINISHED),), memory).get((), [None] * len(self._moments))
         held = []
-        for moment, grew in zip(self._moments, served, strict=True):
+        lately, before = self._used(GONE_MEMORY), self._used(USED_MEMORY)
+        for at, moment in enumerate(self._moments):
             named = moment.t if moment.named else named
-            missing = not moment.up and moment.t - named <= memory + EDGE
-            held.append(missing and (not alone or ((grew or 0.0) > 0 and not moment.elsewhere)))
+            gone = not moment.up and moment.t - named <= memory + EDGE
+            held.append(gone and (lately[at] or before[at]) and not moment.elsewhere)
         return held
 
 
@@ -178,6 +195,11 @@ def number_of(settings: Settings, bound: float | str) -> float:
 def limit(burn: float, objective: float) -> float:
     """The share of requests that misses where a budget burns so fast. No share exceeds 1, so no limit does."""
     return round(min(1.0, burn * (1 - objective)), ROUND)
+
+
+def _told(budget: Budget, label: Callable[[str], str]) -> tuple[str, ...]:
+    """The values of those labels of a budget that the share that was promised has as well."""
+    return tuple(label(name) for name in budget.by if name in BY_NAME[budget.objective].labels)
 
 
 def _at_least(value: float | None, least: float | None) -> bool:

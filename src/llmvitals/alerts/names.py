@@ -37,6 +37,10 @@ def judged(budget: str, window: str) -> str:
     return f"llm:{budget}_judged:{window}"
 
 
+USED = f"llm:used:{WINDOW}"
+"""The recorded growth of what grows while a server is in use: requests, or tokens where its page counts no requests."""
+
+
 def places(settings: Settings) -> tuple[str, ...]:
     """The labels that every rule keeps beside those of a scope: what the settings group by, each once."""
     return tuple(name for name in dict.fromkeys(settings.alerts.group_by) if name not in SCOPE)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from llmvitals.alerts import names
-from llmvitals.alerts.budgets import BUDGETS, Budget, Counted
+from llmvitals.alerts.budgets import BUDGETS, USED, Budget, Counted
+from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals.algebra import Expr, Quantile
 from llmvitals.signals.catalogue import SIGNALS, Signal
@@ -30,7 +31,7 @@ def recording_groups(settings: Settings) -> list[dict[str, Any]]:
     raw = [w for w in windows if seconds_of(w) <= LONGEST_RAW]
     long = [w for w in windows if seconds_of(w) > LONGEST_RAW]
     base = [names.WINDOW] if long and names.WINDOW not in raw else []
-    short = _budgets([*raw, *base], settings)
+    short = [*_budgets([*raw, *base], settings), _used(settings)]
     groups = [
         {"name": "llmvitals-signals", "rules": _signals(settings)},
         {"name": "llmvitals-budgets", "rules": short},
@@ -76,6 +77,15 @@ def _count(
     for other in others:
         found = Infix("+", found, other)
     return found
+
+
+def _used(settings: Settings) -> dict[str, Any]:
+    by = names.kept(settings, SCOPE)
+    first, *others = (Aggregate("sum", by, Call("increase", (Selector(name, window=names.WINDOW),))) for name in USED)
+    found: Node = first
+    for other in others:
+        found = Infix("or", found, other)
+    return {"record": names.USED, "expr": show(found)}
 
 
 def _matchers(counted: Counted) -> tuple[Matcher, ...]:
