@@ -53,6 +53,7 @@ RAISED_BY = {
     "LLMTokensBudget": "batch-too-large",
     "LLMAnswersFail": "only-errors",
     "LLMCallsLost": "only-errors",
+    "LLMMostRefused": "shedding",
     "LLMAnswersBudget": "only-errors",
     "LLMGoodputLow": "kv-cache-saturation",
     "LLMGoodputBudget": "kv-cache-saturation",

@@ -203,24 +203,31 @@ SYMPTOMS: tuple[Alert, ...] = (
         ("error_ratio", "server_errors"),
         by=("instance",),
     ),
-    # what a gateway loses never reaches the engine, nor do answers that die with their process any histogram. Where two in five
-    # are refused, being refused on purpose is no comfort: it is asked for more than half as much again as it serves.
+    # What a gateway loses never reaches the engine, and answers that die with their process reach no histogram: a server that
+    # restarts all the time, or that nobody is led to, looks idle from within.
     Alert(
         "LLMCallsLost",
         "Calls get no answer",
         PAGE,
-        Either(
-            (
-                Unless(Compared("lost_call_ratio", ">=", "thresholds.error_ratio"), Concludes(("shedding",))),
-                Compared("lost_call_ratio", ">=", 0.4),
-                Compared("rejection_ratio", ">=", 0.4),
-            )
-        ),
-        "2m",
+        Unless(Burns("calls", "page"), Concludes(("shedding",))),
+        "0m",
         "answers-fail",
         "lost_call_ratio",
         _S,
-        ("lost_call_ratio", "refused_call_ratio", "rejection_ratio", "restarts"),
+        ("lost_call_ratio", "refused_call_ratio", "restarts"),
+        by=("instance",),
+    ),
+    # Refusing is the right thing to do for a while. Two in five means that half as much again and more is wanted than is served.
+    Alert(
+        "LLMMostRefused",
+        "Two in five requests are refused",
+        PAGE,
+        Either((Compared("refused_call_ratio", ">=", 0.4), Compared("rejection_ratio", ">=", 0.4))),
+        "2m",
+        "overloaded-and-shedding",
+        "rejection_ratio",
+        _S,
+        ("refused_call_ratio", "rejection_ratio"),
     ),
     Alert(
         "LLMGoodputLow",

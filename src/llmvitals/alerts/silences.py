@@ -35,7 +35,7 @@ SILENCES: tuple[Silence, ...] = (
     Silence(("LLMTargetMissing",), _TICKETS, _INSTANCE),
     Silence(("LLMNotServing", "LLMTelemetryBroken"), _PAGED_SYMPTOMS, _INSTANCE),
     Silence(("LLMUsersHurt",), tuple(name for name in _PAGED_SYMPTOMS if name != "LLMUsersHurt"), _INSTANCE),
-    Silence(("LLMAnswersFail",), ("LLMCallsLost",), _INSTANCE),
+    Silence(("LLMAnswersFail", "LLMMostRefused"), ("LLMCallsLost",), _INSTANCE),
     Silence(_PAGES, _TICKETS, _INSTANCE),
     *_explained(),
 )

@@ -31,6 +31,7 @@ PROMISES: Mapping[str, str] = {
     "LLMAnswersFail": "answers",
     "LLMAnswersBudget": "answers",
     "LLMCallsLost": "answers",
+    "LLMMostRefused": "",
 }
 """Which broken promise each symptom is about (late: a token of any kind); the others have no recall, and are right by the same
 rule."""

@@ -21,7 +21,7 @@ from llmvitals.backtest.rating import IN_TIME, MOST, Answer, harmless, passed, r
 from llmvitals.backtest.words import when
 from llmvitals.lab.sheets import NOTHING, Sheet
 from llmvitals.lab.stats import Median, Share
-from llmvitals.schema import Origin
+from llmvitals.schema import Origin, origin_of
 from llmvitals.settings import Settings
 from llmvitals.telemetry.mapping import EngineMap, How
 from llmvitals.telemetry.registry import engines
@@ -87,7 +87,7 @@ def _silenced(alert: Alert) -> str:
 
 
 def _engines(known: Sequence[EngineMap]) -> Sheet:
-    judged = [budget for budget in BUDGETS if not budget.objective]
+    judged = [budget for budget in BUDGETS if origin_of(budget.needs) is Origin.ENGINE]
     rows = tuple(
         (engine.title, *(_support(engine, budget.needs) for budget in judged))
         for engine in known

@@ -30,6 +30,7 @@ RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first-tokens-late", ("LLMFirstTokensLate", "LLMFirstTokensBudget", "LLMTtftOverTarget")),
     ("tokens-slow", ("LLMTokensSlow", "LLMTokensBudget")),
     ("answers-fail", ("LLMAnswersFail", "LLMCallsLost", "LLMAnswersBudget")),
+    ("overloaded-and-shedding", ("LLMMostRefused",)),
     ("goodput-low", ("LLMGoodputLow", "LLMGoodputBudget")),
     ("throughput-fell", ("LLMThroughputFell",)),
     ("nobody-watches", ("LLMNobodyWatches", "LLMExporterGone", "LLMExporterStuck")),
