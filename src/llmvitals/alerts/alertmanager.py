@@ -28,12 +28,14 @@ def _named(alerts: tuple[str, ...]) -> str:
 
 
 def config(settings: Settings) -> dict[str, Any]:
-    """The whole example. Pages come soon and often, tickets are gathered."""
+    """The whole example. Pages come soon and often, tickets are gathered: they wait for so long that a page on the same incident,
+    which tells their cause, comes first and silences them.
+    """
     return {
         "route": {
             "receiver": "tickets",
             "group_by": list(settings.alerts.group_by),
-            "group_wait": "1m",
+            "group_wait": "3m",
             "group_interval": "10m",
             "repeat_interval": "24h",
             "routes": [
