@@ -21,6 +21,9 @@ RUNNING = "llm_requests_running"
 STUCK_INTERVALS = 10
 """An exporter whose newest cycle is older than so many intervals shows the past as the present."""
 
+BLIND = "2m"
+"""No longer than targets wait that are gone: what nobody watches looks gone to Prometheus, and must not be told as such."""
+
 _UP = Selector(TARGET_UP)
 
 
@@ -75,7 +78,7 @@ ALERTS: tuple[Alert, ...] = (
         "No llmvitals exporter is scraped",
         PAGE,
         Written(_nobody),
-        "5m",
+        BLIND,
         _NOBODY,
         TARGET_UP,
         TELEMETRY_GROUP,
