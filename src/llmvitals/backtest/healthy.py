@@ -5,10 +5,12 @@ That nothing is wrong is what clients say: of the requests of each hour no more 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llmvitals.alerts.alertmanager import config
+from llmvitals.alerts.budgets import counted_names
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.firing import Episode, all_episodes
 from llmvitals.alerts.notify import Notice, notices
@@ -17,8 +19,10 @@ from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
 from llmvitals.backtest.spread import Spread
 from llmvitals.backtest.week import HOUR, Served, week
 from llmvitals.lab.truth import told
-from llmvitals.series import Snapshot
+from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
+from llmvitals.signals import budget
+from llmvitals.signals.service import answers
 from llmvitals.simulator.live import Live
 from llmvitals.sources import Observed
 from llmvitals.telemetry.ingest import Ingest, RawPage
@@ -74,6 +78,7 @@ class _Job:
     target: Served
     days: int
     every: float
+    judged: float
     settings: Settings
 
 
@@ -92,12 +97,14 @@ def noise(
     *,
     days: int = 7,
     every: float = EVERY_SECONDS,
+    judged: float = 0.0,
     processes: int | None = None,
     on_day: Callable[[str], None] = lambda _: None,
 ) -> Noise:
     """Watch healthy days, over all cores unless ``processes`` says otherwise: the same seed gives the same, on however many.
 
-    ``every``: seconds between two evaluations of the rules; ``on_day`` hears of each target's days when it is done.
+    ``every``: seconds between two evaluations of the rules; ``judged``: seconds between two verdicts, where they are to cost less:
+    the last one then stands while the counters of requests go on. ``on_day`` hears of each target's days when it is done.
     """
     found: dict[str, _Watched] = {}
 
@@ -109,7 +116,7 @@ def noise(
     targets = week(seed, days)
     with Spread[_Job, _Watched](_watch, heard, processes=processes) as spread:
         for target in targets:
-            spread.give(_Job(target, days, every, settings))
+            spread.give(_Job(target, days, every, max(every, judged), settings))
         spread.finish()
     courses = _beside([course for target in targets for course in found[target.name].courses])
     fired = tuple(one for course in courses for one in all_episodes(course, settings))
@@ -132,15 +139,48 @@ def _watch(job: _Job) -> _Watched:
     reader = Ingest(instance=job.target.name, kind=_kind(job.target.dialect))
     pages: list[Snapshot] = []
     hours: list[Hour] = []
+    counted: dict[float, _Counted] = {}
     with Replay(job.settings, processes=1) as replay:
         for start in (HOUR * i for i in range(round(job.days * 24))):
             pages += _pages(live, reader, start)
             hours.append(_hour(job.target.model, live, start))
-            began = MONDAY + max(start, job.every)
-            replay.feed([_observed(job.target, pages)], grid(began, MONDAY + start + HOUR - 1e-3, job.every))
+            end, began = MONDAY + start + HOUR - 1e-3, MONDAY + max(start, job.judged)
+            replay.feed([_observed(job.target, pages)], grid(began, end, job.judged))
+            if job.judged > job.every:
+                counted |= _counters(pages, grid(began, end, job.every), job.settings)
             kept = MONDAY + start + HOUR - reach((width_of(pages, job.settings),)) - PAGE_SECONDS
             pages = [page for page in pages if page.t >= kept]
-        return _Watched(job.target.name, replay.courses(), tuple(hours))
+        courses = tuple(_finer(course, counted) for course in replay.courses())
+        return _Watched(job.target.name, courses, tuple(hours))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a page says without a verdict: whether it came, and what budgets count on it."""
+
+    up: bool
+    counts: Mapping[Series, float]
+
+
+def _counters(pages: Sequence[Snapshot], at: Sequence[float], settings: Settings) -> dict[float, _Counted]:
+    """By moment, what the newest page said."""
+    times, found = [page.t for page in pages], {}
+    for t in at:
+        page = pages[bisect_right(times, t) - 1]
+        shown = {key: value for key, value in page.samples.items() if key.name in counted_names()}
+        found[t] = _Counted(answers(page), shown | budget.counters(page, settings))
+    return found
+
+
+def _finer(course: Course, counted: Mapping[float, _Counted]) -> Course:
+    """The course with a moment for each that was counted: its verdict is the last one that was made."""
+    moments = {moment.t: moment for moment in course.moments}
+    last = course.moments[0]
+    for t in sorted(t for t in counted if t > last.t):
+        last = moments.get(t, last)
+        own = {k: v for k, v in counted[t].counts.items() if k.label("model") in ("", course.model)}
+        moments.setdefault(t, replace(last, t=t, up=counted[t].up, counts=own))
+    return replace(course, moments=tuple(moments[t] for t in sorted(moments)))
 
 
 def _pages(live: Live, reader: Ingest, start: float) -> Iterator[Snapshot]:

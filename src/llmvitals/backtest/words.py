@@ -20,7 +20,7 @@ from llmvitals.alerts.conditions import (
     Written,
 )
 from llmvitals.alerts.holds import number_of
-from llmvitals.alerts.model import GONE_MEMORY, Alert
+from llmvitals.alerts.model import GONE_MEMORY, USED_MEMORY, Alert
 from llmvitals.settings import Settings
 
 _OPS = {">": "over", ">=": "at least", "<": "under", "<=": "at most"}
@@ -55,8 +55,10 @@ def words(condition: Condition, settings: Settings) -> str:
         case Busy():
             return f"at least {settings.alerts.least_requests} requests ended in 5m"
         case Gone(alone):
-            gone = f"the target gives no readable page, or vanished within {GONE_MEMORY}"
-            return f"{gone}; it was in use, and nothing else serves its model" if alone else gone
+            if not alone:
+                return "the target gives no readable page"
+            gone = f"the target gives no readable page, or vanished from the exporter's within {GONE_MEMORY}"
+            return f"{gone}; it was in use within {USED_MEMORY}, and nothing else that is up serves its model"
         case Written():
             return "what its PromQL asks of the watching itself"
         case Every(several):
