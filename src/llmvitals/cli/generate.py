@@ -10,6 +10,7 @@ import click
 from llmvitals import settings as settings_file
 from llmvitals.alerts import pages, rules
 from llmvitals.alerts.policy import ALERT_WINDOW
+from llmvitals.backtest import report
 from llmvitals.cli import contract_table, matrix, scenario_table, signal_table
 from llmvitals.dashboards import grafana
 from llmvitals.errors import SettingsError
@@ -74,17 +75,15 @@ def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
     known = engines()
     yield MATRIX, _TITLE + _MORE + matrix.full(known)
     yield SIGNAL_TABLE, _SIGNALS + signal_table.full(SIGNALS)
-    parts = (
-        (Path("README.md"), "support matrix", matrix.summary(known)),
-        (Path("docs/design.md"), "signals", f"\n{signal_table.computed(SIGNALS)}\n"),
-        (Path("docs/lab.md"), "scenarios", scenario_table.full(SCENARIOS)),
-        (Path("docs/gateway-contract.md"), "gateway families", f"\n{contract_table.full()}\n"),
-    )
-    for page, part, block in parts:
-        found = _read(root / page)
-        if found is not None:
-            yield page, between(found, part, block, place=str(root / page))
-    for path, marked in pages.blocks(settings).items():
+    parts = {
+        "README.md": {"support matrix": matrix.summary(known)},
+        "docs/design.md": {"signals": f"\n{signal_table.computed(SIGNALS)}\n"},
+        "docs/lab.md": {"scenarios": scenario_table.full(SCENARIOS)},
+        "docs/gateway-contract.md": {"gateway families": f"\n{contract_table.full()}\n"},
+        "docs/alerts.md": report.parts(settings),
+        **pages.blocks(settings),
+    }
+    for path, marked in parts.items():
         found = _read(root / path)
         if found is not None:
             for part, block in marked.items():
