@@ -166,13 +166,15 @@ def nearly(like: Case, case: Case) -> bool:
     return differ and sum(like.inputs.get(series) != values for series, values in case.inputs.items()) <= 4
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_every_case_says_in_which_order_groups_are_evaluated(case) -> None:
+@pytest.mark.parametrize("path", sorted(HERE.glob("*_test.yaml")), ids=lambda path: path.stem)
+def test_a_file_says_in_which_order_groups_are_evaluated(path) -> None:
     """Without an order promtool's own is by chance, and an alert may read numbers that are one evaluation old."""
-    data = yaml.safe_load((HERE / case.file).read_text(encoding="utf-8"))
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
     known = [
         group["name"]
-        for path in data["rule_files"]
-        for group in yaml.safe_load((HERE / path).read_text(encoding="utf-8"))["groups"]
+        for rules in data["rule_files"]
+        for group in yaml.safe_load((HERE / rules).read_text(encoding="utf-8"))["groups"]
     ]
-    assert data["group_eval_order"] == known
+    order = data["group_eval_order"]
+    assert order == known[: len(order)]
+    assert {BY_NAME[name].group for case in cases() if case.file == path.name for name in case.told} <= set(order)
