@@ -23,6 +23,7 @@ def incident(**changes) -> Incident:
         "why": "",
         "hurt": frozenset({"", "ttft"}),
         "broke": 10.0,
+        "before": False,
         "lasted": True,
         "seconds": 560.0,
         "fired": (),
@@ -76,7 +77,7 @@ def test_a_symptom_is_right_where_clients_were_hurt_and_not_before_they_were() -
     found = rate(
         "LLMFirstTokensLate",
         incident(fired=(late,)),
-        incident(fired=(early,), broke=-230.0),
+        incident(fired=(early,), before=True),
         incident(fired=(early, late)),
         incident(fired=(late,), hurt=frozenset(), broke=None),
         incident(hurt=frozenset({"", "tpot"})),

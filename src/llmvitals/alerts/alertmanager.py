@@ -28,8 +28,8 @@ def _named(alerts: tuple[str, ...]) -> str:
 
 
 def config(settings: Settings) -> dict[str, Any]:
-    """The whole example. Pages come soon and often, tickets are gathered: they wait for so long that a page on the same incident,
-    which tells their cause, comes first and silences them.
+    """The whole example. Pages come soon; what else of the same model wakes somebody within minutes is the same incident, and
+    comes once. Tickets wait for so long that a page on their incident, which tells the cause, comes first and silences them.
     """
     return {
         "route": {
@@ -43,7 +43,7 @@ def config(settings: Settings) -> dict[str, Any]:
                     "receiver": "pager",
                     "matchers": ['severity="page"'],
                     "group_wait": "10s",
-                    "group_interval": "1m",
+                    "group_interval": "3m",
                     "repeat_interval": "1h",
                 }
             ],

@@ -33,7 +33,7 @@ from llmvitals.triage.checks import BY_CAUSE
 @dataclass(frozen=True, slots=True)
 class _Cause:
     """An alert on a cause's check: fires while its state is ``firing``, and tells the numbers of ``evidence``; not while ``but``
-    holds. ``keep``: for a page that flaps; tickets are kept anyway.
+    holds. ``keep``: for a page that flaps; tickets are kept anyway. ``words``: where a report's remedy says what only a report has.
     """
 
     cause: str
@@ -42,10 +42,17 @@ class _Cause:
     evidence: tuple[str, ...]
     but: Condition | None = None
     keep: str = ""
+    words: str = ""
 
 
 _CAUSES: tuple[_Cause, ...] = (
-    _Cause("not-serving", PAGE, "1m", ("stalled_seconds", "dead_tail_pages", "error_ratio")),
+    _Cause(
+        "not-serving",
+        PAGE,
+        "1m",
+        ("stalled_seconds", "dead_tail_pages", "error_ratio"),
+        words="Nothing moves while work is there, or answers are errors. Keep the engine's log, then restart it.",
+    ),
     # a server without any page is gone, not its telemetry: each replica is for minutes while its weights load. What comes
     # and goes, as two servers behind one address, is not there for 3m on end
     _Cause(
@@ -55,11 +62,18 @@ _CAUSES: tuple[_Cause, ...] = (
         ("failed_scrape_ratio", "core_families_missing", "contradiction"),
         Compared("failed_scrape_ratio", ">=", 1),
         "5m",
+        "Repair the scrape first: ask each server by its own address. llm_family_gap tells which families are missing.",
     ),
     _Cause("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
     _Cause("vram-headroom", TICKET, "0m", ("gpu_memory_free_low_ratio", "gpu_memory_other_ratio", "oom_restarts")),
     _Cause("overloaded-and-shedding", TICKET, "15m", ("rejection_ratio", "rejected_requests", "refused_call_ratio")),
-    _Cause("cold-start", TICKET, "1m", ("uptime_seconds", "ttft_p95_seconds")),
+    _Cause(
+        "cold-start",
+        TICKET,
+        "1m",
+        ("uptime_seconds", "ttft_p95_seconds"),
+        words="It passes. For the next one: warm it up before it is ready, keep one warm, and scale on queue wait, not GPU percent.",
+    ),
     _Cause("rollout-and-probes", TICKET, "0m", ("restarts", "planned_restarts", "lost_by_restarts")),
     _Cause("interconnect-bound", TICKET, "10m", ("gpu_link_use_ratio", "gpus_per_rank", "tpot_p95_seconds")),
     _Cause("adapter-slots", TICKET, "5m", ("adapters_short_ratio", "lora_slots", "requests_waiting")),
@@ -92,7 +106,7 @@ _CAUSES: tuple[_Cause, ...] = (
     _Cause("head-of-line-blocking", TICKET, "15m", ("prompt_spread", "large_token_ratio", "ttft_p95_seconds")),
     _Cause("unbounded-queue", TICKET, "3m", ("requests_waiting", "wait_ahead_seconds", "queue_age_seconds")),
     _Cause("ghost-compute", TICKET, "10m", ("aborted_ratio", "wasted_decode_ratio", "ghost_call_ratio")),
-    _Cause("unbounded-output", TICKET, "15m", ("open_max_tokens_requests", "open_max_tokens_ratio")),
+    _Cause("unbounded-output", TICKET, "15m", ("open_max_tokens_ratio",)),
 )
 
 
@@ -117,7 +131,7 @@ def _of_cause(row: _Cause) -> Alert:
         CHECK_STATE,
         "llmvitals-causes",
         row.evidence,
-        " ".join(part for part in (check.remedy.text, check.note) if part),
+        row.words or " ".join(part for part in (check.remedy.text, check.note) if part),
         row.cause,
         row.keep or (KEEP if row.severity is TICKET else ""),
     )
@@ -148,13 +162,18 @@ TELEMETRY: tuple[Alert, ...] = (
         "target-gone",
         TARGET_UP,
         _T,
-        words="Longer than a rollout takes. Others may serve its load.",
+        words="It has given no page for longer than a rollout takes; others may serve its load.",
         cause="not-serving",
         by=("instance",),
     ),
     *watching.ALERTS,
 )
 """What makes the other alerts blind, and targets that are gone."""
+
+_STARTING = Compared("uptime_seconds", "<", "thresholds.cold_start_seconds", 0.5)
+"""A process that began a minute before its window did. The first step compiles, which is over before anyone can look; and five
+minutes of which it has lived through one are no five minutes. Who is hurt for longer is hurt users' business.
+"""
 
 SYMPTOMS: tuple[Alert, ...] = (
     Alert(
@@ -173,7 +192,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "LLMFirstTokensLate",
         "First tokens come too late",
         PAGE,
-        Burns("ttft", "page"),
+        Unless(Burns("ttft", "page"), _STARTING),
         "0m",
         "first-tokens-late",
         "ttft_p95_seconds",
@@ -233,7 +252,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "LLMGoodputLow",
         "A class of requests misses its whole promise",
         PAGE,
-        Unless(Burns("goodput", "page"), Concludes(("shedding",))),
+        Unless(Burns("goodput", "page"), Either((Concludes(("shedding",)), _STARTING))),
         "0m",
         "goodput-low",
         "slo_worst_goodput_ratio",

@@ -5,6 +5,7 @@ What clients saw is the truth; the pages are all that the alerts know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ import msgspec
 
 from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import BUDGETS
-from llmvitals.alerts.course import Course
+from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.notify import notices
@@ -38,6 +39,9 @@ SHORT_WAIT = "3m"
 
 PAST_SECONDS = 3900.0
 """As far back as the longest window of a page reaches, and then some."""
+
+MENDED = 120.0
+"""Seconds without harm that end a spell of it."""
 
 RECENT = 60.0
 """Seconds of clients' answers by which it is told since when they are hurt, and whether they still are."""
@@ -68,8 +72,9 @@ class Incident:
 
     ``truth``: the causes that are there; ``injected``: those of them that were put there; ``why``: why the play does not count
     ('': it does); ``hurt``: the promises that were broken beyond doubt after the onset (ttft, tpot, answers), and '' for all
-    together; ``broke``: when the first promise was broken of those that hurt clients, under 0 where the usual load does it
-    (None: nobody was hurt for a minute); ``lasted``: they were still hurt at the end, ``seconds`` after the onset.
+    together; ``broke``: when the first promise was broken of the last spell in which clients were hurt (None: there was
+    none); ``before``: the usual load hurt them already; ``lasted``: they were still hurt at the end, ``seconds`` after the
+    onset.
     """
 
     scenario: str
@@ -84,6 +89,7 @@ class Incident:
     why: str
     hurt: frozenset[str]
     broke: float | None
+    before: bool
     lasted: bool
     seconds: float
     fired: tuple[Fired, ...]
@@ -138,7 +144,8 @@ def incident(job: Job, settings: Settings) -> Incident:
     course = course if run.row.young else with_past(course, onset)
     calls = [call for call in told(run.live.world, margin=CLEARLY) if call.t <= run.last]
     hurt = _hurt([call for call in calls if call.t >= run.onset])
-    since = _since(calls) if "" in hurt else None
+    spells = _spells(calls) if "" in hurt else []
+    since = spells[-1] if spells else None
     row = run.row
     return Incident(
         scenario=row.name,
@@ -153,6 +160,7 @@ def incident(job: Job, settings: Settings) -> Incident:
         why=why,
         hurt=hurt,
         broke=None if since is None else since - run.onset,
+        before=bool(spells) and spells[0] < run.onset,
         lasted=since is not None and beyond_doubt([call for call in calls if call.t > run.last - 2 * RECENT]),
         seconds=run.last - run.onset,
         fired=tuple(_fired(course, settings, onset)),
@@ -178,7 +186,12 @@ def with_past(course: Course, onset: float) -> Course:
     }
     before = (EVERY_SECONDS * step for step in range(round(PAST_SECONDS / EVERY_SECONDS), 0, -1))
     past = (
-        replace(first, t=first.t - by, counts={k: first.counts[k] - rate * by for k, rate in rates.items()})
+        Moment(
+            first.t - by,
+            outcome="healthy",
+            values=first.values,
+            counts={k: first.counts[k] - rate * by for k, rate in rates.items()},
+        )
         for by in before
     )
     return replace(course, moments=(*past, *course.moments))
@@ -201,15 +214,18 @@ def _hurt(calls: Sequence[Told]) -> frozenset[str]:
     )
 
 
-def _since(calls: Sequence[Told]) -> float | None:
-    """When the first promise was broken of the first stretch of calls that shows harm (simulated seconds)."""
-    start = 0
+def _spells(calls: Sequence[Told]) -> list[float]:
+    """For each spell in which clients were hurt, when the first promise of it was broken (simulated seconds)."""
+    found: list[float] = []
+    start, last = 0, -math.inf
     for at, call in enumerate(calls):
         while calls[start].t <= call.t - RECENT:
             start += 1
         if call.broke and beyond_doubt(calls[start : at + 1]):
-            return next(one.t for one in calls[start : at + 1] if one.broke)
-    return None
+            if call.t - last > MENDED:
+                found.append(next(one.t for one in calls[start : at + 1] if one.broke))
+            last = call.t
+    return found
 
 
 def _fired(course: Course, settings: Settings, onset: float) -> list[Fired]:

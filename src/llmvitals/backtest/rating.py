@@ -124,7 +124,7 @@ def _right(alert: Alert, one: Incident, fired: Iterable[Fired]) -> bool:
     if alert.cause:
         return alert.cause in one.truth
     early = any(first.after < 0 for first in fired)
-    return one.broke is not None and (one.broke < 0 or not early)
+    return one.before or (one.broke is not None and not early)
 
 
 def severe(incidents: Sequence[Incident]) -> tuple[Answer, ...]:
