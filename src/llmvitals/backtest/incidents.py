@@ -13,6 +13,7 @@ import msgspec
 
 from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import BUDGETS
+from llmvitals.alerts.conditions import Fell, Steady
 from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
@@ -20,6 +21,7 @@ from llmvitals.alerts.notify import notices
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.backtest.replay import EVERY_SECONDS, courses
 from llmvitals.backtest.spread import Spread
+from llmvitals.backtest.wanted import parts
 from llmvitals.lab.draw import Longer
 from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, plan, showing
 from llmvitals.lab.result import Kind
@@ -39,6 +41,9 @@ SHORT_WAIT = "3m"
 
 PAST_SECONDS = 3900.0
 """As far back as the longest window of a page reaches, and then some."""
+
+COMPARED = frozenset(part.signal for alert in ALERTS for part in parts(alert.when) if isinstance(part, Fell | Steady))
+"""Signals that are compared with themselves, an hour before."""
 
 MENDED = 120.0
 """Seconds without harm that end a spell of it."""
@@ -184,12 +189,13 @@ def with_past(course: Course, onset: float) -> Course:
     rates = {
         k: 0.0 if _missed(k) else (last.counts[k] - v) / seconds for k, v in first.counts.items() if k in last.counts
     }
+    values = {name: value for name, value in first.values.items() if name in COMPARED}
     before = (EVERY_SECONDS * step for step in range(round(PAST_SECONDS / EVERY_SECONDS), 0, -1))
     past = (
         Moment(
             first.t - by,
             outcome="healthy",
-            values=first.values,
+            values=values,
             counts={k: first.counts[k] - rate * by for k, rate in rates.items()},
         )
         for by in before
