@@ -5,9 +5,10 @@ That nothing is wrong is what clients say: of the requests of each hour no more 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import counted_names
@@ -58,7 +59,7 @@ class Noise:
     episodes: tuple[Episode, ...]
     notices: tuple[Notice, ...]
     calls: int
-    verdicts: int
+    evaluations: int
 
     @property
     def pages(self) -> tuple[Episode, ...]:
@@ -145,13 +146,18 @@ def _watch(job: _Job) -> _Watched:
             pages += _pages(live, reader, start)
             hours.append(_hour(job.target.model, live, start))
             end, began = MONDAY + start + HOUR - 1e-3, MONDAY + max(start, job.judged)
-            replay.feed([_observed(job.target, pages)], grid(began, end, job.judged))
-            if job.judged > job.every:
-                counted |= _counters(pages, grid(began, end, job.every), job.settings)
-            kept = MONDAY + start + HOUR - reach((width_of(pages, job.settings),)) - PAGE_SECONDS
-            pages = [page for page in pages if page.t >= kept]
+            back = reach((width_of(pages, job.settings),)) + PAGE_SECONDS + job.judged
+            replay.feed([_observed(job.target, pages)], _moving(pages, grid(began, end, job.judged), back))
+            counted |= _counters(pages, grid(began, end, job.every), job.settings)
+            pages = [page for page in pages if page.t >= MONDAY + start + HOUR - back]
         courses = tuple(_finer(course, counted) for course in replay.courses())
         return _Watched(job.target.name, courses, tuple(hours))
+
+
+def _moving(pages: Sequence[Snapshot], at: Sequence[float], back: float) -> list[float]:
+    """The moments to judge. While all pages that a verdict looks at are the same, it is the one before: at night nothing moves."""
+    moved = [MONDAY + WARM, *(one.t for before, one in pairwise(pages) if one.samples != before.samples)]
+    return [t for t in at if t == at[0] or bisect_right(moved, t) > bisect_left(moved, t - back)]
 
 
 @dataclass(frozen=True, slots=True)
