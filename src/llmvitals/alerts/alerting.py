@@ -59,22 +59,23 @@ def _annotations(alert: Alert, row: Burn | None, settings: Settings) -> dict[str
 
 
 def _described(alert: Alert, row: Burn | None, words: Words, settings: Settings) -> str:
-    """The sentences of a description: what it means, its numbers, of a page the cause that leads, of a cause what to set."""
-    told = [alert.words]
+    """The sentences of a description: of a page first the cause that leads and what to set against it, since a pager shows few
+    words; then what it means and its numbers; of a cause what to set.
+    """
+    of_page = alert.severity is PAGE and alert not in watching.ALERTS
+    told = [words.leading() if of_page else "", alert.words]
     for part in parts_of(alert.when):
         if isinstance(part, Burns) and row is not None:
             told.append(_missed(BY_ID[part.budget], row, settings))
         elif isinstance(part, Gone):
             told.append(words.status())
     told += [words.numbers()] if alert.evidence else []
-    of_page = alert.severity is PAGE and alert not in watching.ALERTS
-    told += [words.leading()] if of_page else []
     set_to = words.set_to(alert.cause) if isinstance(alert.when, Fires) and not of_page else ""
     return " ".join(part for part in told if part) + set_to
 
 
 def _missed(budget: Budget, row: Burn, settings: Settings) -> str:
     """How many missed, and, where all classes were promised the same, how many may."""
-    share = "{{ $value | humanizePercentage }} of the requests missed what was promised"
+    share = f"{{{{ $value | humanizePercentage }}}} of the requests of the last {row.long} missed what was promised"
     may = "" if budget.objective else f"; {100 * (1 - settings.slo.objective):.4g}% may"
-    return f"Over {row.long} {share} ({budget.title}){may}."
+    return f"{share} ({budget.title}){may}."

@@ -72,7 +72,7 @@ _CAUSES: tuple[_Cause, ...] = (
         TICKET,
         "1m",
         ("uptime_seconds", "ttft_p95_seconds"),
-        words="It passes. For the next one: warm it up before it is ready, keep one warm, and scale on queue wait, not GPU percent.",
+        words="It passes. The next one: warm it up before it is ready, keep one warm, and scale on queue wait, not GPU percent.",
     ),
     _Cause("rollout-and-probes", TICKET, "0m", ("restarts", "planned_restarts", "lost_by_restarts")),
     _Cause("interconnect-bound", TICKET, "10m", ("gpu_link_use_ratio", "gpus_per_rank", "tpot_p95_seconds")),

@@ -20,6 +20,9 @@ _COUNT = (  # humanize writes 990m for 0.99
     "{{ $number := . | first | value }}"
     '{{ if lt $number 1.0 }}{{ $number | printf "%.4g" }}{{ else }}{{ $number | humanize }}{{ end }}'
 )
+_UNITS: dict[str, str] = {"tokens": " tokens", "cores": " cores"}
+"""What is written behind a number whose signal's title does not say what is counted."""
+
 _CAUSE = "$cause"
 _STATUS = "llm_target_status"
 
@@ -45,12 +48,13 @@ class Words:
         if signal.expr is not None and names.gauge(signal) not in BY_NAME:
             series.append(names.gauge(signal))
         found = self._query(series, own=signal.by if signal.expr is not None else SCOPE)
-        return _with(found, _FORMAT.get(signal.unit, _COUNT), "no data")
+        return _with(found, _FORMAT.get(signal.unit, f"{_COUNT}{_UNITS.get(signal.unit, '')}"), "no data")
 
     def status(self) -> str:
-        """The HTTP status of the target's newest answer."""
+        """The HTTP status of the target's newest answer; 0 is that there was none."""
         found = self._query([_STATUS], own=names.INSTANCE)
-        return f"HTTP status of its page: {_with(found, '{{ . | first | value }}', 'none')}."
+        status = "{{ $status := . | first | value }}{{ if $status }}{{ $status }}{{ else }}no answer{{ end }}"
+        return f"HTTP status of its page: {_with(found, status, 'not asked any more')}."
 
     def leading(self) -> str:
         """The cause that leads, how sure that is, and what to set."""

@@ -82,7 +82,7 @@ ALERTS: tuple[Alert, ...] = (
         _NOBODY,
         TARGET_UP,
         TELEMETRY_GROUP,
-        words="llm_target_up is absent, so no other alert of this set can fire. Exporters that are scraped: "
+        words="llm_target_up is absent: servers may be well or not, no alert on them can fire. Exporters that are scraped: "
         '{{ with query "count(llmvitals_build_info)" }}{{ . | first | value }}{{ else }}0{{ end }}.',
         by=(),
     ),
@@ -112,7 +112,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "LLMTriageAbsent",
-        "No verdict",
+        "The triage gives no verdict",
         TICKET,
         Written(_unjudged),
         "10m",
