@@ -23,7 +23,8 @@ from llmvitals.alerts.compile import expression
 from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.firing import rules_of
 from llmvitals.alerts.holds import Answers, replayable
-from llmvitals.alerts.model import Alert
+from llmvitals.alerts.model import USED_MEMORY, Alert
+from llmvitals.alerts.names import USED
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.recording import recording_groups
 from llmvitals.settings import Burn, Settings
@@ -49,6 +50,7 @@ _BUDGETS = {
 @cache
 def _written_out(text: str) -> str:
     """An expression with the recorded counts of budgets replaced by what records them, so that all is of one moment."""
+    text = text.replace(f"{USED}[{USED_MEMORY}]", f"{USED}[{USED_MEMORY}:{STEP}s]")
     return _RECORDED.sub(
         lambda found: f"({_written_out(_BUDGETS[found[0]])})" if found[0] in _BUDGETS else found[0], text
     )

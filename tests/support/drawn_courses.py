@@ -118,6 +118,8 @@ class _Phase:
         failed = _some(random_, ended, self.failed)
         for status, count in (("2xx", ended - failed), ("4xx", 3.0), ("5xx", failed)):
             counters.add(series("llm_http_requests_total", instance=instance, status=status, handler="/v1"), count)
+        for status, count in (("2xx", ended - failed), ("400", 1.0), ("503", failed)):
+            counters.add(series("llm_gateway_requests_total", **own, status=status), count)
         for name, share in self.classes.items():
             missed = _some(random_, ended, share)
             for vantage, told in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from llmvitals.alerts.budgets import BY_ID
+from llmvitals.alerts.budgets import BY_ID, FINISHED, Counted
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -257,6 +257,13 @@ def test_busy_is_as_many_requests_in_five_minutes_as_the_settings_ask() -> None:
     assert not any(held(Busy(), course([{}, {}])))
 
 
+def test_a_short_window_of_pages_that_come_once_a_minute_is_wider() -> None:
+    went = course([{"t": 60.0 * at, "counts": finished(10.0 * at)} for at in range(5)])
+    grown = Counters(went).growth((Counted(FINISHED),), 59.0)[()]
+    assert grown == [None, 10.0, 20.0, 30.0, 30.0]  # three minutes of it
+    assert Counters(went).growth((Counted(FINISHED),), 60.0)[()] == [None, 10.0, 10.0, 10.0, 10.0]
+
+
 # -- gone -------------------------------------------------------------------------------------------------------------
 def served(*, steps: int = 3, per_step: float = 1.0) -> list[dict[str, object]]:
     return [{"counts": finished(per_step * at)} for at in range(steps)]
@@ -287,9 +294,7 @@ def test_a_server_that_was_in_use_is_missed_for_six_hours_and_one_that_vanished_
     used, after = served(steps=30), 15 * 60 * 2  # of half a minute each
     down = held(Gone(alone=True), course([*used, *({"up": False} for _ in range(after))]))
     assert down[:30] == [False] * 30
-    # as long as a whole window of 5 minutes in which it was used is not older than six hours
-    assert 6 * 60 * 2 <= sum(down[30:]) <= 6 * 60 * 2 + 10
-    assert all(down[30 : 30 + 6 * 60 * 2])
+    assert down[30:] == [True] * (6 * 60 * 2) + [False] * (after - 6 * 60 * 2)
     vanished = held(Gone(alone=True), course([*used, *({"up": False, "named": False} for _ in range(after))]))
     assert sum(vanished) == 60
 
@@ -302,6 +307,26 @@ def test_tokens_tell_of_use_where_a_page_counts_no_requests() -> None:
 
     assert tokens(7.0)[-1]
     assert not tokens(0.0)[-1]
+
+
+def test_a_server_that_nobody_used_any_more_was_switched_off() -> None:
+    def alone(idle: int, **went: object) -> list[bool]:
+        """Used for ten pages of half a minute, then ``idle`` for so many, then gone."""
+        pages = [{"counts": finished(float(min(at, 9)))} for at in range(10 + idle)]
+        return held(Gone(alone=True), course([*pages, *({"up": False, **went} for _ in range(20))]))[-20:]
+
+    for went in ({}, {"named": False}):
+        assert alone(9, **went) == [True] * 20
+        assert not any(alone(10, **went))  # the last five minutes it only stood there
+
+
+def test_a_request_that_runs_on_is_use_though_none_ended() -> None:
+    def pages(tokens: float) -> list[dict[str, object]]:
+        key = series("llm_generation_tokens_total", instance="a:8000", model="m")
+        return [{"counts": {**finished(5.0), key: tokens * at}} for at in range(12)]
+
+    assert held(Gone(alone=True), course([*pages(30.0), {"up": False}]))[-1]
+    assert not held(Gone(alone=True), course([*pages(0.0), {"up": False}]))[-1]
 
 
 # -- put together -----------------------------------------------------------------------------------------------------

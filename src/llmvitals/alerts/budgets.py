@@ -41,7 +41,7 @@ class Budget:
 
 FINISHED = "llm_requests_finished_total"
 USED: tuple[str, ...] = (FINISHED, "llm_generation_tokens_total")
-"""Counters that grow while a server is in use; the first that its page has counts."""
+"""Counters that grow while a server is in use: as a request ends, and as one runs on."""
 
 _HTTP = "llm_http_requests_total"
 _CALLS = "llm_gateway_requests_total"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import BY_ID as BUDGETS
-from llmvitals.alerts.budgets import FINISHED, USED, Budget
+from llmvitals.alerts.budgets import FINISHED, Budget
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -152,16 +152,12 @@ class _Compiler:
             "or", self._down(), self._unless(was, INSTANCE, self._max(INSTANCE, Selector(TARGET_UP)), INSTANCE)
         )
 
-    def _used(self, window: str) -> Node:
-        """What grew while it was in use, by the first counter that its page has."""
-        return _any([self._sum(SCOPE, Call("increase", (Selector(name, window=window),))) for name in USED])
-
     def _alone(self) -> Node:
-        before = Call("max_over_time", (Selector(names.USED, window=f"{USED_MEMORY}:{names.WINDOW}"),))
-        used = Infix("or", Infix(">", self._used(GONE_MEMORY), Number(0)), Infix(">", before, Number(0)))
+        # what is recorded ends with its page, so that the last number is that of the minutes before the server went
+        used = Infix(">", Call("last_over_time", (Selector(names.USED, window=USED_MEMORY),)), Number(0))
         served = Infix("and", used, self._gone(), names.joined(self._settings, INSTANCE))
         known = 'model!=""'  # two servers whose models nobody names do not stand in for each other
-        serves = Call("max_over_time", (Selector(RUNNING, extra=known, window=GONE_MEMORY),))
+        serves = Call("max_over_time", (Selector(RUNNING, extra=known, window=names.WINDOW),))
         up = Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(1))
         others = Infix("and", self._max(SCOPE, serves), up, names.joined(self._settings, INSTANCE))
         return Infix("unless", served, others, names.kept(self._settings, ("model",)))

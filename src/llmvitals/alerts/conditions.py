@@ -79,9 +79,9 @@ class Busy:
 class Gone:
     """The target gives no readable page.
 
-    ``alone``: or it vanished from the exporter's within ``model.GONE_MEMORY``; it was in use within ``model.USED_MEMORY``; and
-    nothing else that is up serves its model: users get no answer. A replica that vanishes while others serve is a rollout, or
-    a smaller fleet.
+    ``alone``: or it vanished from the exporter's within ``model.GONE_MEMORY``; it was in use in the 5 minutes before it went,
+    at most ``model.USED_MEMORY`` ago; and nothing else that is up serves its model: users get no answer. A replica that vanishes
+    while others serve is a rollout, or a smaller fleet; one that nobody used was switched off, by a scaler or for the night.
     """
 
     alone: bool = False

@@ -11,7 +11,7 @@ from operator import add
 
 from llmvitals.alerts.budgets import Counted
 from llmvitals.alerts.course import Course
-from llmvitals.alerts.names import WINDOW
+from llmvitals.alerts.names import WIDER, WINDOW
 from llmvitals.alerts.recording import LONGEST_RAW
 from llmvitals.series import Series
 from llmvitals.settings import seconds_of
@@ -25,13 +25,14 @@ EDGE = 1e-3
 LOOKBACK = 300.0
 """Seconds for which Prometheus takes a sample for the newest one."""
 
-_PART = seconds_of(WINDOW)
+_PART, _WIDER = seconds_of(WINDOW), seconds_of(WIDER)
 
 
 class Counters:
     """The counters of one course. ``growth`` is what the rules count with ``sum by (...) (increase(x[window]))``, resets undone,
-    from the first page in the window (its start included) to the newest; and over hours, as the sum of windows of 5 minutes
-    that end at whole 5 minutes, as :mod:`llmvitals.alerts.recording` sums them.
+    from the first page in the window (its start included) to the newest; of a short window with less than two pages of a server
+    that is up, over a wider one (:data:`llmvitals.alerts.names.WIDER`); and over hours, as the sum of windows of 5 minutes that
+    end at whole 5 minutes, as :mod:`llmvitals.alerts.recording` sums them.
 
     What Prometheus extrapolates to the edges of a window is left out. A window that pages fill agrees exactly. Where they do
     not (a target came back, the course began), Prometheus counts on for up to a page's distance on either side, though no
@@ -41,6 +42,7 @@ class Counters:
 
     def __init__(self, course: Course) -> None:
         self._times = [moment.t for moment in course.moments]
+        self._up = [moment.up for moment in course.moments]
         found: dict[Series, tuple[list[int], list[float]]] = {}
         for at, moment in enumerate(course.moments):
             for key, value in moment.counts.items():
@@ -56,6 +58,19 @@ class Counters:
         """The growth over the last ``seconds``, at each moment, summed by the values of the labels ``by``."""
         if seconds > LONGEST_RAW:
             return {group: self._gathered(part, seconds) for group, part in self.growth(counted, _PART, by).items()}
+        found = self._raw(counted, seconds, by)
+        if seconds >= _WIDER:
+            return found
+        wider = self.growth(counted, _WIDER, by)
+        return {
+            group: [
+                there if grew is None and up else grew
+                for grew, there, up in zip(part, wider[group], self._up, strict=True)
+            ]
+            for group, part in found.items()
+        }
+
+    def _raw(self, counted: tuple[Counted, ...], seconds: float, by: tuple[str, ...]) -> dict[tuple[str, ...], Growth]:
         together: dict[tuple[str, ...], dict[tuple[int, ...], list[float]]] = {}
         for key, (indices, grown) in self._grown.items():
             if any(_meant(key, one) for one in counted):

@@ -165,20 +165,27 @@ class Answers:
                     found.setdefault(_told(budget, key.label), [None] * len(self._moments))[at] = value
         return found
 
-    def _used(self, memory: str) -> list[bool]:
-        """Whether what grows while a server is in use grew so lately, by the first counter that its page had."""
-        grown = [self._counters.growth((Counted(name),), seconds_of(memory)).get(()) for name in USED]
-        each = zip(*(one or [None] * len(self._moments) for one in grown), strict=True)
-        return [next((grew for grew in several if grew is not None), 0.0) > 0 for several in each]
+    def _used(self) -> list[bool]:
+        """Whether the server was in use when it had a page last: anything grew that grows while it works."""
+        memory, last, used = seconds_of(USED_MEMORY), -math.inf, False
+        grown = [
+            self._counters.growth((Counted(name),), _LATELY).get(()) or [None] * len(self._moments) for name in USED
+        ]
+        held = []
+        for moment, several in zip(self._moments, zip(*grown, strict=True), strict=True):
+            known = [grew for grew in several if grew is not None]
+            if moment.up and known:
+                last, used = moment.t, max(known) > 0
+            held.append(used and moment.t - last <= memory + EDGE)
+        return held
 
     def _alone(self) -> list[bool]:
         memory, named = seconds_of(GONE_MEMORY), -math.inf
         held = []
-        lately, before = self._used(GONE_MEMORY), self._used(USED_MEMORY)
-        for at, moment in enumerate(self._moments):
+        for moment, used in zip(self._moments, self._used(), strict=True):
             named = moment.t if moment.named else named
             gone = not moment.up and moment.t - named <= memory + EDGE
-            held.append(gone and (lately[at] or before[at]) and not moment.elsewhere)
+            held.append(gone and used and not moment.elsewhere)
         return held
 
 

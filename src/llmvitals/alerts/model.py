@@ -61,7 +61,7 @@ class Silence:
 PAGE, TICKET = Severity.PAGE, Severity.TICKET
 TELEMETRY_GROUP = "llmvitals-telemetry"
 USED_MEMORY = "6h"
-"""How long it is known that a server was in use, and so the alert on it lasts while it is down."""
+"""How long it is known that a server was in use when it went, and so the alert on it lasts while it is down."""
 
 GONE_MEMORY = "30m"
 """How long a target that vanished from the page altogether is remembered, and so the alert on it lasts."""

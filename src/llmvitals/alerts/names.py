@@ -9,6 +9,11 @@ from llmvitals.signals.catalogue import Signal
 WINDOW = "5m"
 """The range for which every signal that compiles is recorded, and from which long windows of budgets are summed."""
 
+WIDER = "3m"
+"""A shorter window of a budget is taken to be this long where it holds less than two samples of a server that is up: one that is
+scraped once a minute, as Prometheus does by default, has one, and of one nothing grew.
+"""
+
 INSTANCE: tuple[str, ...] = ("instance",)
 
 
@@ -38,7 +43,7 @@ def judged(budget: str, window: str) -> str:
 
 
 USED = f"llm:used:{WINDOW}"
-"""The recorded growth of what grows while a server is in use: requests, or tokens where its page counts no requests."""
+"""The recorded growth of what grows while a server is in use, requests or tokens; there only while its page is."""
 
 
 def places(settings: Settings) -> tuple[str, ...]:

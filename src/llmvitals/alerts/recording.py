@@ -11,12 +11,13 @@ from typing import Any
 
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import BUDGETS, USED, Budget, Counted
+from llmvitals.alerts.model import TARGET_UP
 from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals.algebra import Expr, Quantile
 from llmvitals.signals.catalogue import SIGNALS, Signal
 from llmvitals.signals.promql import to_promql
-from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Selector, show
+from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector, show
 
 LONGEST_RAW = 3600.0
 """Seconds: the longest range that is read from raw series."""
@@ -69,6 +70,14 @@ def _count(
     if seconds_of(window) > LONGEST_RAW:
         every = f"{window}:{names.WINDOW}"  # windows of 5 minutes that do not overlap
         return Call("sum_over_time", (Selector(record(budget.id, names.WINDOW), window=every),))
+    found = _grown(counted, budget, window, settings)
+    if seconds_of(window) >= seconds_of(names.WIDER):
+        return found
+    wider = _grown(counted, budget, names.WIDER, settings)
+    return Infix("or", found, _while_up(wider, settings))
+
+
+def _grown(counted: tuple[Counted, ...], budget: Budget, window: str, settings: Settings) -> Node:
     by = names.kept(settings, (*budget.scope, *budget.by))
     first, *others = (
         Aggregate("sum", by, Call("increase", (Selector(one.name, _matchers(one), window=window),))) for one in counted
@@ -80,12 +89,18 @@ def _count(
 
 
 def _used(settings: Settings) -> dict[str, Any]:
+    """What grew in the last minutes, while there is a page: requests, or tokens of those that run on. It ends with the page, for
+    what a server did before it went is asked for as the last number that there was.
+    """
     by = names.kept(settings, SCOPE)
-    first, *others = (Aggregate("sum", by, Call("increase", (Selector(name, window=names.WINDOW),))) for name in USED)
-    found: Node = first
-    for other in others:
-        found = Infix("or", found, other)
-    return {"record": names.USED, "expr": show(found)}
+    finished, tokens = (Aggregate("sum", by, Call("increase", (Selector(name, window=names.WINDOW),))) for name in USED)
+    grown = Infix("or", Infix("or", Infix(">", finished, Number(0)), tokens), finished)
+    return {"record": names.USED, "expr": show(_while_up(grown, settings))}
+
+
+def _while_up(node: Node, settings: Settings) -> Node:
+    up = Infix("==", Aggregate("max", names.kept(settings, names.INSTANCE), Selector(TARGET_UP)), Number(1))
+    return Infix("and", node, up, names.joined(settings, names.INSTANCE))
 
 
 def _matchers(counted: Counted) -> tuple[Matcher, ...]:

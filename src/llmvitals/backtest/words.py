@@ -58,7 +58,7 @@ def words(condition: Condition, settings: Settings) -> str:
             if not alone:
                 return "the target gives no readable page"
             gone = f"the target gives no readable page, or vanished from the exporter's within {GONE_MEMORY}"
-            return f"{gone}; it was in use within {USED_MEMORY}, and nothing else that is up serves its model"
+            return f"{gone}; it was in use when it went, at most {USED_MEMORY} ago, and nothing else that is up serves its model"
         case Written():
             return "what its PromQL asks of the watching itself"
         case Every(several):
