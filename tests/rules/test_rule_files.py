@@ -54,7 +54,17 @@ OPERATOR_BYTES = 512 * 1024
 
 OPERATORS = {
     *("sum", "max", "min", "avg", "count", "quantile", "absent", "abs", "clamp_max", "histogram_quantile"),
-    *("increase", "rate", "deriv", "max_over_time", "avg_over_time", "sum_over_time", "min_over_time", "vector"),
+    *(
+        "increase",
+        "rate",
+        "deriv",
+        "max_over_time",
+        "avg_over_time",
+        "sum_over_time",
+        "min_over_time",
+        "last_over_time",
+    ),
+    "vector",
 }
 """Functions that Prometheus 2.42, Prometheus 3 and MetricsQL all have."""
 
@@ -158,7 +168,7 @@ def test_every_signal_that_compiles_is_recorded_once_and_so_is_every_window_of_e
     signals = {f"llm:{s.id}:5m" for s in SIGNALS if s.expr is not None}
     counts = {f"llm:{b.id}_{what}:{w}" for b in BUDGETS for what in ("missed", "judged") for w in windows}
     assert len(recorded) == len(set(recorded))
-    assert set(recorded) == signals | counts
+    assert set(recorded) == signals | counts | {names.USED}
 
 
 def test_recording_rules_read_the_page_and_beyond_an_hour_what_was_recorded() -> None:
@@ -427,11 +437,11 @@ def test_rows_whose_rules_nobody_could_tell_apart_are_refused() -> None:
 def test_labels_to_group_by_are_kept_by_every_rule_and_each_once() -> None:
     settings = Settings(alerts=Alerts(group_by=("team", "model", "namespace", "instance", "team")))
     for rule in [*_rules(RECORDING, settings), *_rules(ALERTING, settings)]:
-        for labels in re.findall(r"by \(([\w, ]*)\)", rule["expr"]):
+        for labels in re.findall(r"by \(([\w, ]+)\)", rule["expr"]):  # what is asked of all together keeps none
             parts = labels.split(", ")
             assert len(parts) == len(set(parts)), rule
             assert "team" in parts, rule
-        for labels in re.findall(r"on \(([\w, ]*)\)", rule["expr"]):
+        for labels in re.findall(r"on \(([\w, ]+)\)", rule["expr"]):
             if not labels.startswith("model"):  # who else serves a model counts in its own place alone
                 assert "team" in labels.split(", "), rule
                 assert "namespace" not in labels.split(", "), rule

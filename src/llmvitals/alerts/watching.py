@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from llmvitals.alerts import names
 from llmvitals.alerts.conditions import Written
-from llmvitals.alerts.model import PAGE, TARGET_UP, TELEMETRY_GROUP, TICKET, VERDICT, Alert
+from llmvitals.alerts.model import GONE_MEMORY, PAGE, TARGET_UP, TELEMETRY_GROUP, TICKET, VERDICT, Alert
 from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings
@@ -14,7 +14,7 @@ from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector
 
 AGE, RELOADED = "llmvitals_cycle_age_seconds", "llmvitals_config_last_reload_successful"
-COLLECTED = "llmvitals_collector_success"
+COLLECTED, EXPORTER = "llmvitals_collector_success", "llmvitals_build_info"
 COLLECTOR = (*INSTANCE, "collector")
 RUNNING = "llm_requests_running"
 
@@ -32,7 +32,14 @@ def _max(series: Selector, by: tuple[str, ...], labels: tuple[str, ...]) -> Node
 
 
 def _nobody(settings: Settings, labels: tuple[str, ...]) -> Node:
-    return Call("absent", (_UP,))
+    """No target, and no exporter that could know one: where all models were switched off there is nothing to watch. Told of each
+    cluster whose targets are remembered, so that what else is told of these is silenced.
+    """
+    nothing: Node = Call("absent", (_UP,))
+    if own := names.joined(settings, ()):
+        remembered = Aggregate("count", own, Call("max_over_time", (Selector(TARGET_UP, window=GONE_MEMORY),)))
+        nothing = Infix("or", Infix("unless", remembered, Aggregate("count", own, _UP), own), nothing, ())
+    return Infix("unless", nothing, Aggregate("count", (), Selector(EXPORTER)), ())
 
 
 def _exporter(settings: Settings, labels: tuple[str, ...]) -> Node:
