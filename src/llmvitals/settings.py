@@ -130,7 +130,8 @@ TEAMS = frozenset({"owner"})
 
 _TOLD = {"window", "signal", "standing", "verdict", "cause", "state", "resource", "setting", "edge"}
 _RESERVED = {*IDENTITY, *_TOLD, "le"}
-_OWN = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES - TEAMS
+OWN_LABELS = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES - TEAMS
+"""What the page says on its own families; no target may be labelled so."""
 
 
 class Target(Struct, frozen=True):
@@ -166,7 +167,7 @@ class Target(Struct, frozen=True):
         for name in self.labels:
             if not _LABEL.fullmatch(name):
                 raise ValueError(f"'{name}' is no label name")
-            if name in _OWN:
+            if name in OWN_LABELS:
                 raise ValueError(f"the label '{name}' has a meaning of its own on the page")
 
     @property
@@ -355,7 +356,9 @@ class Alerts(Struct, frozen=True):
     """
 
     runbook_base: str = "https://llmvitals.readthedocs.io/runbooks"  # folder of the pages <cause>.md
-    dashboard_url: str = ""  # the board in Grafana, as https://grafana.example/d/llmvitals-serving; '' leaves the link out
+    dashboard_url: str = (
+        ""  # the board in Grafana, as https://grafana.example/d/llmvitals-serving; '' leaves the link out
+    )
     app_url: str = ""  # the triage app; '' leaves the link out
     group_by: tuple[str, ...] = ("cluster", "namespace", "model")  # one notification for all that share these labels
     job: str = "llmvitals"  # the scrape job of the exporters, whose own `up` is watched

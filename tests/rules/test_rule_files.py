@@ -453,6 +453,15 @@ def test_without_labels_to_group_by_nothing_else_is_kept() -> None:
     assert "sum by (instance, model) (" in text
 
 
+def test_labels_that_alerts_alone_have_group_notifications_and_no_rule() -> None:
+    """Kept, ``status`` would make a share of 1 of any error, and no ``cause`` would meet the verdict that excuses it."""
+    odd = Settings(alerts=Alerts(group_by=("cluster", "namespace", "model", "cause", "status", "verdict", "model")))
+    plain = Settings()
+    for path in (RECORDING, ALERTING):
+        assert files(odd)[path] == files(plain)[path]
+    assert _example(odd)["route"]["group_by"] == ["cluster", "namespace", "model", "cause", "status", "verdict"]
+
+
 def test_places_are_kept_and_no_series_is_joined_by_them() -> None:
     settings = Settings(alerts=Alerts(group_by=("cluster", "namespace")))
     assert names.kept(settings, ("instance",)) == ("instance", "cluster", "namespace")

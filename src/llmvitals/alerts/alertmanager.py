@@ -34,7 +34,7 @@ def config(settings: Settings) -> dict[str, Any]:
     return {
         "route": {
             "receiver": "tickets",
-            "group_by": list(settings.alerts.group_by),
+            "group_by": list(dict.fromkeys(settings.alerts.group_by)),
             "group_wait": "3m",
             "group_interval": "10m",
             "repeat_interval": "24h",

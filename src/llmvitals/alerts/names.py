@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.schema import SCOPE
-from llmvitals.settings import PLACES, Settings
+from llmvitals.settings import OWN_LABELS, PLACES, Settings
 from llmvitals.signals.catalogue import Signal
 
 WINDOW = "5m"
@@ -47,8 +46,10 @@ USED = f"llm:used:{WINDOW}"
 
 
 def places(settings: Settings) -> tuple[str, ...]:
-    """The labels that every rule keeps beside those of a scope: what the settings group by, each once."""
-    return tuple(name for name in dict.fromkeys(settings.alerts.group_by) if name not in SCOPE)
+    """The labels that every rule keeps beside those of a scope: what the settings group by, each once. What the page's own
+    families say (status, cause) is no place: kept, it would take errors apart from the answers they are a share of.
+    """
+    return tuple(name for name in dict.fromkeys(settings.alerts.group_by) if name not in OWN_LABELS)
 
 
 def kept(settings: Settings, labels: tuple[str, ...]) -> tuple[str, ...]:
