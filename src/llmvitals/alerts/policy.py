@@ -51,10 +51,10 @@ _CAUSES: tuple[_Cause, ...] = (
         PAGE,
         "1m",
         ("stalled_seconds", "dead_tail_pages", "error_ratio"),
+        Gone(),  # without any page it is gone, which pages by itself where nobody else serves its model
         words="Nothing moves while work is there, or answers are errors. Keep the engine's log, then restart it.",
     ),
-    # a server without any page is gone, not its telemetry: each replica is for minutes while its weights load. What comes
-    # and goes, as two servers behind one address, is not there for 3m on end
+    # a server without any page is gone, not its telemetry: each replica is for minutes while its weights load
     _Cause(
         "telemetry-broken",
         PAGE,
