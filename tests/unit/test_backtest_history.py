@@ -181,7 +181,7 @@ def test_a_server_without_any_engine_is_named():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "Give --prometheus URL"),
+        ((), "Give one of --prometheus URL"),
         (("--prometheus", "http://127.0.0.1:9", "--from", "1h", "--to", "2h"), "is not before"),
         (("--prometheus", "http://127.0.0.1:9", "--from", "soon"), "'soon' is no moment"),
         (("--prometheus", "ftp://x", "--from", "1h"), "is not a URL"),

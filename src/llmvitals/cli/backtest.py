@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def _history(url: str, selector: str, asked: _Range, settings: Settings, jobs: i
         if history.raw:
             err().print(f"{endpoint.place}: {RAW_NOTE}", soft_wrap=True, markup=False)
         for piece in history.pieces():
-            replay.feed(piece.observed, [t for t in moments if piece.begin < t <= piece.end])
+            replay.feed(piece.observed, moments[bisect_right(moments, piece.begin) : bisect_right(moments, piece.end)])
         courses = replay.courses()
     if not courses:
         raise PageError(
