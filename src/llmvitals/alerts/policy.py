@@ -45,6 +45,9 @@ class _Cause:
     words: str = ""
 
 
+_NO_PAGE = Compared("failed_scrape_ratio", ">=", 1)
+"""Not one scrape of the window brought a page: the target is gone, which is an alert of its own."""
+
 _CAUSES: tuple[_Cause, ...] = (
     _Cause(
         "not-serving",
@@ -60,7 +63,7 @@ _CAUSES: tuple[_Cause, ...] = (
         PAGE,
         "2m",
         ("failed_scrape_ratio", "core_families_missing", "contradiction"),
-        Compared("failed_scrape_ratio", ">=", 1),
+        _NO_PAGE,
         "5m",
         "Repair the scrape first: ask each server by its own address. llm_family_gap tells which families are missing.",
     ),
@@ -149,9 +152,10 @@ TELEMETRY: tuple[Alert, ...] = (
         "target-gone",
         TARGET_UP,
         _T,
-        words="The target refused, timed out, answered with no readable page, or is no longer scraped, and no other replica of "
-        "its model is up.",
+        words="The target refused, timed out, answered with no readable page, or is no longer scraped (its exporter may be gone: "
+        "LLMExporterGone), and no other replica of its model is up.",
         cause="not-serving",
+        keep=KEEP,  # a server that crashes again and again is one outage
     ),
     Alert(
         "LLMTargetMissing",
@@ -175,6 +179,9 @@ _STARTING = Compared("uptime_seconds", "<", "thresholds.cold_start_seconds", 0.5
 minutes of which it has lived through one are no five minutes. Who is hurt for longer is hurt users' business.
 """
 
+MANY_REFUSED = 10
+"""Refusals in the window of a verdict, about a minute: a share of fewer is of a handful of requests."""
+
 SYMPTOMS: tuple[Alert, ...] = (
     Alert(
         "LLMUsersHurt",
@@ -187,6 +194,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         _S,
         ("ttft_breach_ratio", "ttft_p95_seconds", "tpot_breach_ratio", "tpot_p95_seconds", "requests_waiting"),
         "More requests miss their promise than chance explains, for minutes.",
+        keep=KEEP,  # so that the budgets it has silenced have had their quiet window when it is over
     ),
     Alert(
         "LLMFirstTokensLate",
@@ -223,12 +231,12 @@ SYMPTOMS: tuple[Alert, ...] = (
         by=("instance",),
     ),
     # What a gateway loses never reaches the engine, and answers that die with their process reach no histogram: a server that
-    # restarts all the time, or that nobody is led to, looks idle from within.
+    # restarts all the time, or that nobody is led to, looks idle from within. One that is gone for good is LLMTargetGone's.
     Alert(
         "LLMCallsLost",
         "Calls get no answer",
         PAGE,
-        Unless(Burns("calls", "page"), Concludes(("shedding",))),
+        Unless(Burns("calls", "page"), Either((Concludes(("shedding",)), _NO_PAGE))),
         "0m",
         "answers-fail",
         "lost_call_ratio",
@@ -241,7 +249,12 @@ SYMPTOMS: tuple[Alert, ...] = (
         "LLMMostRefused",
         "Two in five requests are refused",
         PAGE,
-        Either((Compared("refused_call_ratio", ">=", 0.4), Compared("rejection_ratio", ">=", 0.4))),
+        Either(
+            (
+                Every((Compared("refused_call_ratio", ">=", 0.4), Compared("refused_calls", ">=", MANY_REFUSED))),
+                Every((Compared("rejection_ratio", ">=", 0.4), Compared("rejected_requests", ">=", MANY_REFUSED))),
+            )
+        ),
         "2m",
         "overloaded-and-shedding",
         "rejection_ratio",
