@@ -74,6 +74,7 @@ GUARDS = (
     r"llm:\w+_judged:\w+ >= 20",
     r"increase\(llm_requests_finished_total\[\w+\]\)\) >= 20",
     r"llm:requests_waiting:5m > 0",
+    r"\(llm_refused_calls\) >= 10.*\(llm_rejected_requests\) >= 10",
 )
 """What keeps an alert on servers quiet where nothing happens."""
 
@@ -411,8 +412,9 @@ def test_objective_burns_and_floor_come_from_the_settings() -> None:
     settings = Settings(alerts=Alerts(burns=rows, least_requests=7), slo=Slo(objective=0.99))
     (rule,) = [rule for rule in _rules(ALERTING, settings) if rule["alert"] == "LLMFirstTokensLate"]
     assert rule["expr"] == (
-        "(((llm:ttft_missed:1h / (llm:ttft_judged:1h > 0)) >= 0.144) and "
-        "((llm:ttft_missed:5m / (llm:ttft_judged:5m > 0)) >= 0.144)) and (llm:ttft_judged:1h >= 7)"
+        "((((llm:ttft_missed:1h / (llm:ttft_judged:1h > 0)) >= 0.144) and "
+        "((llm:ttft_missed:5m / (llm:ttft_judged:5m > 0)) >= 0.144)) and (llm:ttft_judged:1h >= 7)) "
+        "unless on (instance, model, cluster) (max by (instance, model, cluster, namespace) (llm_uptime_seconds) < 60)"
     )
     assert (rule["for"], rule["labels"]["window"]) == ("2m", "1h")
     assert "; 1% may." in rule["annotations"]["description"]

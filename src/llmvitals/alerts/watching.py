@@ -139,7 +139,7 @@ ALERTS: tuple[Alert, ...] = (
         RUNNING,
         TELEMETRY_GROUP,
         words="{{ $value }} series of llm_requests_running, none of llm:requests_running:5m: load llmvitals-recording.yaml, or "
-        "alerts on budgets stay silent.",
+        "alerts on budgets and on servers that are gone stay silent.",
         by=SCOPE,
     ),
     Alert(
