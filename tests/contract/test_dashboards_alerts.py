@@ -10,8 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from llmvitals.alerts.budgets import BUDGETS, Counted
-from llmvitals.alerts.model import PAGE, TICKET, Alert
+from llmvitals.alerts.budgets import BY_ID as BUDGETS
+from llmvitals.alerts.budgets import Counted
+from llmvitals.alerts.conditions import Burns, parts_of
+from llmvitals.alerts.model import PAGE, Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.rules import files
 from llmvitals.alerts.watching import STUCK_INTERVALS
@@ -29,8 +31,10 @@ BURNS = {
     "ttft": "First tokens in time",
     "tpot": "Pace of tokens",
     "answers": "Answers that fail",
+    "calls": "Calls that get no answer",
     "goodput": "Whole promise, class by class",
 }
+ASKED = {part for alert in ALERTS for part in parts_of(alert.when) if isinstance(part, Burns)}
 
 
 def shows(panel: dict, asked: str) -> bool:
@@ -92,16 +96,21 @@ def matches(counted: Counted, expr: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.id)
-def test_a_burn_is_of_what_the_alert_counts_over_the_alerts_windows(budget):
-    burns = Settings().alerts.burns
-    for title, severity in ((BURNS[budget.id], PAGE), ("Budgets over hours and days", TICKET)):
-        long = {row.long for row in burns if row.severity == severity}
-        mine = [t["expr"] for t in PANELS[title]["targets"] if matches(budget.missed[0], t["expr"])]
-        assert {window for expr in mine for window in re.findall(r"\[(\w+)\]", expr)} == long
-        assert all(matches(counted, expr) for counted in (*budget.missed, *budget.judged) for expr in mine)
-        drawn = {step["value"] for step in PANELS[title]["fieldConfig"]["defaults"]["thresholds"]["steps"]}
-        assert drawn - {None} == {row.burn for row in burns if row.severity == severity}
+@pytest.mark.parametrize("burns", sorted(ASKED, key=repr), ids=lambda one: f"{one.budget}-{one.severity}")
+def test_a_burn_is_of_what_the_alert_counts_over_the_alerts_windows(burns):
+    budget, rows = BUDGETS[burns.budget], [row for row in Settings().alerts.burns if row.severity == burns.severity]
+    panel = PANELS[BURNS[budget.id] if burns.severity == PAGE else "Budgets over hours and days"]
+    mine = [t["expr"] for t in panel["targets"] if matches(budget.missed[0], t["expr"])]
+    assert {window for expr in mine for window in re.findall(r"\[(\w+)\]", expr)} == {row.long for row in rows}
+    assert all(matches(counted, expr) for counted in (*budget.missed, *budget.judged) for expr in mine)
+    apart = {label for expr in mine for by in re.findall(r"sum by \(([^)]*)\)", expr) for label in by.split(", ")}
+    assert apart == {*budget.scope, *budget.by}
+    drawn = {step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]}
+    assert drawn - {None} == {row.burn for row in rows}
+
+
+def test_every_budget_is_asked_of():
+    assert {burns.budget for burns in ASKED} == set(BUDGETS)
 
 
 def test_what_tells_that_rules_are_loaded_is_what_they_record():

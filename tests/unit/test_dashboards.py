@@ -23,7 +23,8 @@ from llmvitals.triage.replica import Limits, limits_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
-OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llmvitals_")  # they name no model
+OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_gateway_requests_", "llmvitals_")
+"""They name no model, or need not: a gateway counts calls of all models."""
 TYPES = {"timeseries", "stat", "state-timeline", "xychart"}
 MAX_OPEN = 25
 ONE_BY_ONE = "Requests, one by one"

@@ -51,10 +51,10 @@ def meant(scope: Scope, known: Iterable[tuple[str, str]]) -> tuple[str, str] | N
 
     A target that has given no page for a while names no model any more: a link to it and its model finds it by its instance.
     """
-    listed = tuple(known)
+    keys = tuple(known)
     instance, model = scope.get("instance", ""), scope.get("model", "")
-    asked = (key for key in listed if instance in ("", key[0]) and model in ("", key[1]))
-    return next(asked, (instance, "") if (instance, "") in listed else None)
+    asked = (key for key in keys if instance in ("", key[0]) and model in ("", key[1]))
+    return next(asked, (instance, "") if (instance, "") in keys else None)
 
 
 @dataclass(frozen=True, slots=True)

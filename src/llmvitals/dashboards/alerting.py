@@ -23,6 +23,7 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
 )
+from llmvitals.dashboards.requests import CLASS, OBJECTIVE
 
 RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("target-gone", ("LLMTargetGone", "LLMTargetMissing")),
@@ -109,8 +110,9 @@ ALERTS = Row(
     collapsed=True,
 )
 
-_CLASS = ("instance", "model", "slo_class")
 _HTTP = "llm_http_requests_total"
+_CALLS = "llm_gateway_requests_total"
+_LOST = "|".join(("429", "error", "5xx", *map(str, range(500, 512))))  # as the alert's budget counts them
 
 
 def _share(missed: str, judged: str, by: tuple[str, ...]) -> str:
@@ -131,17 +133,22 @@ ANSWERS = (
     _share(f'{_HTTP}{{status="5xx",{INSTANCE}}}', f'{_HTTP}{{status=~"2xx|5xx",{INSTANCE}}}', ("instance",))
     + " / (1 - <slo.objective>)"
 )
+CALLS = (
+    _share(f'{_CALLS}{{status=~"{_LOST}",{INSTANCE}}}', f"{_CALLS}{{{INSTANCE}}}", ("instance",))
+    + " / (1 - <slo.objective>)"
+)
 _SLO = "llm_slo_requests_total"
-_TOLD = _share(f'{_SLO}{{met="no",{SELECTOR}}}', f'{_SLO}{{met=~"yes|no",{SELECTOR}}}', _CLASS)
-_OBJECTIVE = f"max by (instance, slo_class) (llm_slo_objective_ratio{{{SELECTOR}}})"
-GOODPUT = f"{_TOLD} / on (instance, slo_class) group_left () (1 - {_OBJECTIVE})"
+_TOLD = _share(f'{_SLO}{{met="no",{SELECTOR}}}', f'{_SLO}{{met=~"yes|no",{SELECTOR}}}', CLASS)
+GOODPUT = f"{_TOLD} / on (instance, slo_class) group_left () (1 - {OBJECTIVE})"
 
 _PAGES = (Limit("alerts.burns", severity="page"),)
 _TICKETS = (Limit("alerts.burns", ORANGE, severity="ticket"),)
 _AT_1 = "At 1 exactly as many miss as may. The lines are where somebody is paged: {pages}, the longer window beside the shorter."
 
 
-def _burning(title: str, promql: str, by: tuple[str, ...], what: str, empty: str, *symptoms: str) -> Panel:
+def _burning(
+    title: str, promql: str, by: tuple[str, ...], what: str, empty: str, *symptoms: str, width: int = 12
+) -> Panel:
     return Panel(
         Kind.LINES,
         title,
@@ -151,7 +158,7 @@ def _burning(title: str, promql: str, by: tuple[str, ...], what: str, empty: str
         empty,
         symptoms=symptoms,
         limits=_PAGES,
-        width=12,
+        width=width,
     )
 
 
@@ -187,14 +194,26 @@ PROMISES = Row(
             " purpose is not among them.",
             "no traffic, or the page has no HTTP series",
             "answers-fail",
+            width=8,
+        ),
+        _burning(
+            "Calls that get no answer",
+            CALLS,
+            ("instance",),
+            "The same for calls that the gateway in front refused or failed, of all its calls: a server that restarts all the"
+            " time looks idle from within.",
+            "no gateway is joined to this target, or nobody calls it",
+            "answers-fail",
+            width=8,
         ),
         _burning(
             "Whole promise, class by class",
             GOODPUT,
-            _CLASS,
+            CLASS,
             "The same for requests that traces told one by one, each held to every threshold and to the objective of its class.",
             "no traces: let engines or gateways send theirs to the exporter",
             "goodput-low",
+            width=8,
         ),
         Panel(
             Kind.LINES,
@@ -204,10 +223,10 @@ PROMISES = Row(
                 Query("first tokens over <long>:", BLUE, promql=TTFT, by=_SCOPED, burns="ticket"),
                 Query("pace over <long>:", SKY, promql=TPOT, by=_SCOPED, burns="ticket"),
                 Query("answers over <long>:", VERMILLION, promql=ANSWERS, by=("instance",), burns="ticket"),
-                Query("whole promise over <long>:", PURPLE, promql=GOODPUT, by=_CLASS, burns="ticket"),
+                Query("whole promise over <long>:", PURPLE, promql=GOODPUT, by=CLASS, burns="ticket"),
             ),
-            "All four over the long windows. The lines are where a ticket is written: {tickets}, the longer window beside the"
-            " shorter. A curve that stays above 1 means that the promise is not kept, though nobody was woken.",
+            "Those that have a ticket, over the long windows. The lines are where one is written: {tickets}, the longer window"
+            " beside the shorter. A curve that stays above 1 means that the promise is not kept, though nobody was woken.",
             _NOBODY_ASKED,
             symptoms=("first-tokens-late", "tokens-slow", "answers-fail", "goodput-low"),
             limits=_TICKETS,

@@ -233,6 +233,7 @@ def _of_row(row: Row, number: int, top: int, settings: Settings) -> Iterator[Any
 
 def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -> core.Panel:
     lines = [number for limit in panel.lines for number, _ in _numbers(limit, settings)]
+    own = limits(panel, settings)
     common = {
         "id": number,
         "gridPos": place,
@@ -241,7 +242,7 @@ def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -
             slo=settings.slo,
             thresholds=settings.thresholds,
             exporter=settings.exporter,
-            limits=[number for number, _ in limits(panel, settings)],
+            limits=[value for value, _ in own],
             lines=lines,
             pages=_told(settings, "page"),
             tickets=_told(settings, "ticket"),
@@ -250,7 +251,7 @@ def _drawn(panel: Panel, number: int, place: core.GridPos, settings: Settings) -
         "maxDataPoints": panel.points or None,  # one point per pixel
         "targets": [_target(panel, query, at, settings) for at, query in enumerate(queries(panel, settings))],
         "links": [_APP, *map(_runbook, (*panel.symptoms, *panel.causes))],
-        "thresholds": [Threshold(GREY), *(Threshold(color, value) for value, color in limits(panel, settings))],
+        "thresholds": [Threshold(GREY), *(Threshold(color, value) for value, color in own)],
     }
     if panel.kind is Kind.XY:
         return _points(panel, common, lines, settings)

@@ -22,13 +22,13 @@ from llmvitals.dashboards.model import (
 )
 
 NO_TRACES = "no traces: let engines or gateways send theirs to the exporter"
-_CLASS = ("instance", "model", "slo_class", "vantage")
+CLASS = ("instance", "model", "slo_class", "vantage")
 _PROMISE = ("instance", "slo_class")
 
 
 def _ended(met: str) -> str:
     """Requests of a class per second that could be judged, by whether they met their promise (a label match)."""
-    return f'sum by ({", ".join(_CLASS)}) (rate(llm_slo_requests_total{{met=~"{met}",{SELECTOR}}}[{WINDOW}]))'
+    return f'sum by ({", ".join(CLASS)}) (rate(llm_slo_requests_total{{met=~"{met}",{SELECTOR}}}[{WINDOW}]))'
 
 
 GOODPUT = f"{_ended('yes')} / ({_ended('yes|no')} > 0)"
@@ -41,7 +41,7 @@ def _promise(family: str, match: str = "") -> str:
 
 OBJECTIVE = _promise("llm_slo_objective_ratio")
 BURN = f"(1 - {GOODPUT}) / on (instance, slo_class) group_left () (1 - {OBJECTIVE})"
-BUCKETS = f"sum by ({', '.join((*_CLASS, 'le'))}) (rate(llm_span_ttft_seconds_bucket{{{SELECTOR}}}[{WINDOW}]))"
+BUCKETS = f"sum by ({', '.join((*CLASS, 'le'))}) (rate(llm_span_ttft_seconds_bucket{{{SELECTOR}}}[{WINDOW}]))"
 TENANTS = f"sum by (instance, model, tenant) (rate(llm_gateway_tokens_total{{{SELECTOR}}}[{WINDOW}]))"
 
 REQUESTS = Row(
@@ -52,7 +52,7 @@ REQUESTS = Row(
             "Goodput by class, exact",
             "percentunit",
             (
-                Query("goodput", BLUE, promql=GOODPUT, by=_CLASS),
+                Query("goodput", BLUE, promql=GOODPUT, by=CLASS),
                 Query("objective", VERMILLION, promql=OBJECTIVE, by=_PROMISE, dashed=True),
                 q("slo_worst_goodput_ratio", "worst class, over the window", ORANGE, dashed=True),
                 q("span_coverage_ratio", "told by traces", GREY, dashed=True),
@@ -70,7 +70,7 @@ REQUESTS = Row(
             "How fast a class uses up what may miss",
             "none",
             (
-                Query("burn", ORANGE, promql=BURN, by=_CLASS),
+                Query("burn", ORANGE, promql=BURN, by=CLASS),
                 q("slo_burn_peak", "fastest, over the window", VERMILLION, dashed=True),
             ),
             "Requests that missed over those that may miss: at 1 the objective of the class is just met, at 10 a month's"
@@ -113,7 +113,7 @@ REQUESTS = Row(
             "Time to first token by class, p95",
             "s",
             (
-                Query("p95", BLUE, promql=f"histogram_quantile(0.95, {BUCKETS}) >= 0", by=_CLASS, exemplar=True),
+                Query("p95", BLUE, promql=f"histogram_quantile(0.95, {BUCKETS}) >= 0", by=CLASS, exemplar=True),
                 Query(
                     "promised",
                     VERMILLION,

@@ -149,7 +149,7 @@ class Watch:
             yield Collected(self.name, "gpu", ok, around.gpus.took + time.perf_counter() - start)
         snapshot = with_role(snapshot, self.target.role)
         if self.prober is not None and (last := self.prober.last) is not None:
-            snapshot = self.prober.joined(snapshot, {**self.target.labels, "instance": self.name})
+            snapshot = self.prober.joined(snapshot, self._labels())
             yield Collected(self.name, "probe", last.outcome == "ok", last.e2e or 0.0)
         while self.history and self.history[-1].t > snapshot.t:
             self.history.pop()  # the clock was set back: what came before this page does not lie behind it
@@ -176,9 +176,13 @@ class Watch:
             log("ingest-failed", level=logging.ERROR, instance=self.name, error=repr(error))
             return Snapshot(
                 page.t,
-                {series(UP, **{**self.target.labels, "instance": self.name}): 0.0},
+                {series(UP, **self._labels()): 0.0},
                 detail=f"cannot be read: {error!r}",
             )
+
+    def _labels(self) -> dict[str, str]:
+        """What every sample of this target carries."""
+        return {**self.target.labels, "instance": self.name}
 
     def _noted(self, snapshot: Snapshot) -> bool:
         up = any(value == 1.0 for key, value in snapshot.samples.items() if key.name == UP)
