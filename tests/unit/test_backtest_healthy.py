@@ -53,18 +53,6 @@ def test_between_verdicts_the_last_one_stands_and_counters_go_on() -> None:
     assert found[1].counts == {FINISHED: 130.0}  # another model's are none of its own
 
 
-def test_targets_that_were_watched_apart_stand_in_for_each_other() -> None:
-    def course(instance: str, model: str, *up: bool) -> Course:
-        return Course(instance, model, tuple(Moment(float(i), up=one) for i, one in enumerate(up)))
-
-    first, second, other = healthy._beside(
-        [course("a", "m", True, False, True), course("b", "m", True, True, False), course("c", "x", True, True, True)]
-    )
-    assert [one.elsewhere for one in first.moments] == [True, True, False]
-    assert [one.elsewhere for one in second.moments] == [True, False, True]
-    assert [one.elsewhere for one in other.moments] == [False, False, False]
-
-
 def test_hours_are_those_of_a_model_over_its_replicas() -> None:
     found = healthy._together([Hour("m", 0.0, 10, 1), Hour("x", 0.0, 5, 0), Hour("m", 0.0, 20, 0)])
     assert found == (Hour("m", 0.0, 30, 1), Hour("x", 0.0, 5, 0))

@@ -8,7 +8,7 @@ import pytest
 
 from llmvitals.alerts.course import Course, Moment
 from llmvitals.backtest.moments import width_of
-from llmvitals.backtest.replay import courses, grid
+from llmvitals.backtest.replay import beside, courses, grid
 from llmvitals.backtest.shown import document, moment, sheets, span
 from llmvitals.backtest.spread import BacktestError, Spread
 from llmvitals.backtest.summary import summary
@@ -143,6 +143,18 @@ def course(
     return Course(name, "m", tuple(at(t) for t in grid(0, seconds)))
 
 
+def test_targets_that_were_watched_apart_stand_in_for_each_other():
+    def of(instance: str, model: str, *up: bool) -> Course:
+        return Course(instance, model, tuple(Moment(float(i), up=one) for i, one in enumerate(up)))
+
+    first, second, other = beside(
+        [of("a", "m", True, False, True), of("b", "m", True, True, False), of("c", "x", True, True, True)]
+    )
+    assert [one.elsewhere for one in first.moments] == [True, True, False]
+    assert [one.elsewhere for one in second.moments] == [True, False, True]
+    assert [one.elsewhere for one in other.moments] == [False, False, False]
+
+
 def test_a_summary_counts_incidents_pages_and_how_soon():
     # of eight minutes each; one of a minute, for which nobody is woken
     whole = course((600, 1080), (3000, 3060), (6000, 6480))
@@ -154,8 +166,8 @@ def test_a_summary_counts_incidents_pages_and_how_soon():
     ]
     assert (found.median_delay, found.delays) == (120.0, (120.0, 120.0))
     (hurt,) = (one for one in found.alerts if one.alert == "LLMUsersHurt")
-    # told after 2 minutes, until the verdict is well again
-    assert (hurt.severity, hurt.episodes, hurt.seconds) == ("page", 2, 2 * 360.0)
+    # told after 2 of 8 minutes, until the verdict has been well for 5
+    assert (hurt.severity, hurt.episodes, hurt.seconds) == ("page", 2, 2 * (360.0 + 300.0))
     (named,) = found.causes
     assert (named.cause, named.scopes) == ("preemption-thrash", 1)
     assert named.share == pytest.approx((16 + 2 + 16) / 241)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmvitals.schema import SCOPE
+from llmvitals.series import Series
 from llmvitals.signals import budget
 
 
@@ -19,6 +20,10 @@ class Counted:
 
     name: str
     matching: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def counts(self, key: Series) -> bool:
+        """Whether a series of the page is this counter."""
+        return key.name == self.name and all(key.label(label) in values for label, values in self.matching)
 
 
 @dataclass(frozen=True, slots=True)

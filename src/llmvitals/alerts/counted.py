@@ -73,7 +73,7 @@ class Counters:
     def _raw(self, counted: tuple[Counted, ...], seconds: float, by: tuple[str, ...]) -> dict[tuple[str, ...], Growth]:
         together: dict[tuple[str, ...], dict[tuple[int, ...], list[float]]] = {}
         for key, (indices, grown) in self._grown.items():
-            if any(_meant(key, one) for one in counted):
+            if any(one.counts(key) for one in counted):
                 same = together.setdefault(tuple(key.label(label) for label in by), {})
                 same[indices] = list(map(add, same[indices], grown)) if indices in same else grown
         return {group: self._summed(same.items(), seconds) for group, same in together.items()}
@@ -116,7 +116,3 @@ def _cumulated(values: Sequence[float]) -> list[float]:
     return list(
         accumulate((after - before if after >= before else after for before, after in pairwise(values)), initial=0.0)
     )
-
-
-def _meant(key: Series, counted: Counted) -> bool:
-    return key.name == counted.name and all(key.label(label) in values for label, values in counted.matching)

@@ -14,9 +14,10 @@ from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import counted_names
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.firing import Episode, all_episodes
+from llmvitals.alerts.model import PAGE, TICKET
 from llmvitals.alerts.notify import Notice, notices
 from llmvitals.backtest.moments import reach, width_of
-from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
+from llmvitals.backtest.replay import EVERY_SECONDS, Replay, beside, grid
 from llmvitals.backtest.spread import Spread
 from llmvitals.backtest.week import HOUR, Served, week
 from llmvitals.lab.truth import told
@@ -64,12 +65,12 @@ class Noise:
     @property
     def pages(self) -> tuple[Episode, ...]:
         """What would have woken somebody."""
-        return tuple(one for one in self.episodes if one.severity == "page")
+        return tuple(one for one in self.episodes if one.severity == PAGE)
 
     @property
     def tickets(self) -> tuple[Episode, ...]:
         """What would have waited for office hours."""
-        return tuple(one for one in self.episodes if one.severity == "ticket")
+        return tuple(one for one in self.episodes if one.severity == TICKET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def noise(
         for target in targets:
             spread.give(_Job(target, days, every, max(every, judged), settings))
         spread.finish()
-    courses = _beside([course for target in targets for course in found[target.name].courses])
+    courses = beside([course for target in targets for course in found[target.name].courses])
     fired = tuple(one for course in courses for one in all_episodes(course, settings))
     hours = _together([hour for target in targets for hour in found[target.name].hours])
     return Noise(
@@ -219,22 +220,3 @@ def _together(hours: Sequence[Hour]) -> tuple[Hour, ...]:
         before = found.get((one.model, one.start), Hour(one.model, one.start, 0, 0))
         found[one.model, one.start] = replace(one, calls=before.calls + one.calls, broken=before.broken + one.broken)
     return tuple(found.values())
-
-
-def _beside(courses: Sequence[Course]) -> list[Course]:
-    """Courses of targets that were watched apart: whether another one that is up serves a model is known now."""
-    up: dict[tuple[str, float], set[str]] = {}
-    for course in courses:
-        for moment in course.moments:
-            if moment.up:
-                up.setdefault((course.model, moment.t), set()).add(course.instance)
-    return [
-        replace(
-            course,
-            moments=tuple(
-                replace(moment, elsewhere=bool(up.get((course.model, moment.t), set()) - {course.instance}))
-                for moment in course.moments
-            ),
-        )
-        for course in courses
-    ]

@@ -15,7 +15,7 @@ from llmvitals.settings import Settings
 from llmvitals.signals.service import UP
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import joined
-from llmvitals.sources.place import name_of
+from llmvitals.sources.place import fronts, name_of
 from llmvitals.sources.promql import observed
 from llmvitals.sources.promql_api import Endpoint, Question, SlowError, Stored, TooMuchError, bare
 from llmvitals.sources.promql_raw import RawNames, RawTargets, read
@@ -111,8 +111,7 @@ class History:
             before = found[one.name].snapshots if one.name in found else ()
             found[one.name] = replace(one, snapshots=(*before, *one.snapshots))
         self._tails = found
-        fronts = {name_of(target): target.gateway for target in self._settings.targets if target.gateway}
-        return joined(tuple(found.values()), self._settings.services, fronts)
+        return joined(tuple(found.values()), self._settings.services, fronts(self._settings.targets))
 
 
 def _since(pages: Sequence[Snapshot], begin: float) -> tuple[Snapshot, ...]:

@@ -13,7 +13,7 @@ import msgspec
 
 from llmvitals.alerts.alertmanager import config
 from llmvitals.alerts.budgets import BUDGETS
-from llmvitals.alerts.conditions import Fell, Steady
+from llmvitals.alerts.conditions import Fell, Steady, parts_of
 from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
@@ -21,7 +21,6 @@ from llmvitals.alerts.notify import notices
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.backtest.replay import EVERY_SECONDS, courses
 from llmvitals.backtest.spread import Spread
-from llmvitals.backtest.wanted import parts
 from llmvitals.lab.draw import Longer
 from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, plan, showing
 from llmvitals.lab.result import Kind
@@ -42,7 +41,9 @@ SHORT_WAIT = "3m"
 PAST_SECONDS = 3900.0
 """As far back as the longest window of a page reaches, and then some."""
 
-COMPARED = frozenset(part.signal for alert in ALERTS for part in parts(alert.when) if isinstance(part, Fell | Steady))
+COMPARED = frozenset(
+    part.signal for alert in ALERTS for part in parts_of(alert.when) if isinstance(part, Fell | Steady)
+)
 """Signals that are compared with themselves, an hour before."""
 
 MENDED = 120.0
@@ -205,11 +206,7 @@ def with_past(course: Course, onset: float) -> Course:
 
 def _missed(key: Series) -> bool:
     """Whether a counter counts what some budget holds for missed."""
-    return any(
-        key.name == counted.name and all(key.label(label) in values for label, values in counted.matching)
-        for budget in BUDGETS
-        for counted in budget.missed
-    )
+    return any(counted.counts(key) for budget in BUDGETS for counted in budget.missed)
 
 
 def _hurt(calls: Sequence[Told]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from llmvitals.alerts.budgets import BUDGETS, Counted, counted_names
+from llmvitals.alerts.budgets import BUDGETS, counted_names
 from llmvitals.alerts.course import Moment
 from llmvitals.alerts.policy import ALERT_WINDOW
 from llmvitals.backtest.wanted import SIGNALS
@@ -115,7 +115,7 @@ class _Look:
         return {
             row.id: context.gap(row.needs).why
             for row in BUDGETS
-            if not any(_counts(counted, key) for counted in row.judged for key in self.counts)
+            if not any(counted.counts(key) for counted in row.judged for key in self.counts)
         }
 
     def moment(self, t: float, verdict: Verdict) -> Moment:
@@ -130,10 +130,6 @@ class _Look:
             values=self.values,
             counts=self.counts,
         )
-
-
-def _counts(counted: Counted, key: Series) -> bool:
-    return key.name == counted.name and all(key.label(label) in values for label, values in counted.matching)
 
 
 class _Target:
@@ -194,5 +190,5 @@ class _Target:
 
 def _values(readings: Mapping[str, Reading], recorded: Window) -> dict[str, float]:
     """The numbers of signals as alerts read them: recorded by rules where they compile to PromQL, else of the exporter's page."""
-    told = ((s.id, evaluate(s.expr, recorded) if s.expr is not None else readings.get(s.id)) for s in SIGNALS)
-    return {id: reading.value for id, reading in told if reading is not None and reading.value is not None}
+    read = ((s.id, evaluate(s.expr, recorded) if s.expr is not None else readings.get(s.id)) for s in SIGNALS)
+    return {name: reading.value for name, reading in read if reading is not None and reading.value is not None}

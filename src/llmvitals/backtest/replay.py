@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -88,10 +88,8 @@ class Replay:
         """The course of each scope, in the order of their names; one begins where its scope was first seen."""
         self._spread.finish()
         found = _named(self._found)
-        serving = _serving(found, self._services)
-        return tuple(
-            Course(*scope, tuple(self._whole(scope, found[scope], serving))) for scope in sorted(found) if found[scope]
-        )
+        own = (Course(*scope, tuple(self._whole(found[scope]))) for scope in sorted(found) if found[scope])
+        return beside(tuple(own), self._services)
 
     def __enter__(self) -> Self:
         return self
@@ -115,15 +113,11 @@ class Replay:
         for _ in range(steps):
             self._on_step()
 
-    def _whole(
-        self, scope: Scope, seen: Sequence[Moment], serving: Mapping[tuple[str, float], frozenset[str]]
-    ) -> Iterator[Moment]:
+    def _whole(self, seen: Sequence[Moment]) -> Iterator[Moment]:
         """A scope's moments on the grid, from the first at which it was seen; where it has no page, no exporter would know it."""
-        instance, model = scope
         by_time = {moment.t: moment for moment in seen}
         for t in self._grid[bisect_left(self._grid, seen[0].t) :]:
-            moment = by_time.get(t) or Moment(t, up=False, named=False)
-            yield replace(moment, elsewhere=bool(serving.get((model, t), frozenset()) - {instance}))
+            yield by_time.get(t) or Moment(t, up=False, named=False)
 
 
 def _judge(part: Part) -> tuple[int, Told]:
@@ -146,11 +140,20 @@ def _named(found: Mapping[Scope, Sequence[Moment]]) -> dict[Scope, list[Moment]]
     return {scope: sorted(several, key=lambda moment: moment.t) for scope, several in whole.items()}
 
 
-def _serving(found: Mapping[Scope, Sequence[Moment]], services: set[str]) -> dict[tuple[str, float], frozenset[str]]:
-    """By model and moment, the targets that are up; a service is its engines once more."""
+def beside(several: Sequence[Course], services: Collection[str] = ()) -> tuple[Course, ...]:
+    """The courses of targets that serve side by side: whether another one that is up serves a model is known now.
+
+    ``services``: the names among them that are engines once more, and stand in for none.
+    """
     up: dict[tuple[str, float], set[str]] = {}
-    for (instance, model), several in found.items():
-        for moment in several if model and instance not in services else ():
+    for course in several:
+        for moment in course.moments if course.model and course.instance not in services else ():
             if moment.up:
-                up.setdefault((model, moment.t), set()).add(instance)
-    return {key: frozenset(names) for key, names in up.items()}
+                up.setdefault((course.model, moment.t), set()).add(course.instance)
+    return tuple(replace(one, moments=tuple(_elsewhere(one, up))) for one in several)
+
+
+def _elsewhere(course: Course, up: Mapping[tuple[str, float], set[str]]) -> Iterator[Moment]:
+    for moment in course.moments:
+        others = up.get((course.model, moment.t), set()) - {course.instance}
+        yield replace(moment, elsewhere=bool(others))

@@ -19,6 +19,7 @@ from llmvitals.backtest.healthy import MONDAY, Noise
 from llmvitals.backtest.incidents import Incident
 from llmvitals.backtest.rating import IN_TIME, MOST, Answer, harmless, passed, rates, severe, well
 from llmvitals.backtest.words import when
+from llmvitals.lab.report import table
 from llmvitals.lab.sheets import NOTHING, Sheet
 from llmvitals.lab.stats import Median, Share
 from llmvitals.schema import Origin, origin_of
@@ -32,6 +33,8 @@ POLICY, ENGINES = "alerts", "error budgets"
 LAB, NOISE = "incidents", "noise"
 """Parts that are measured, by the name in their marks."""
 
+BLIND = "telemetry-broken"
+"""The cause that hurts nobody, and wakes somebody all the same: it makes every other alert blind."""
 
 NAMED = 3
 """Alerts that silence others together are told by name up to so many; the one longer list is that of all pages."""
@@ -40,7 +43,7 @@ NAMED = 3
 def parts(settings: Settings | None = None) -> dict[str, str]:
     """The parts that follow from the code alone."""
     given = settings or Settings()
-    return {POLICY: f"\n{_table(_policy(given))}\n", ENGINES: f"\n{_table(_engines(engines()))}\n"}
+    return {POLICY: f"\n{table(_policy(given))}\n", ENGINES: f"\n{table(_engines(engines()))}\n"}
 
 
 def markdown(sheets: Iterable[Sheet], command: str) -> str:
@@ -50,12 +53,7 @@ def markdown(sheets: Iterable[Sheet], command: str) -> str:
 
 def _section(sheet: Sheet) -> str:
     note = f"{sheet.note}\n\n" if sheet.note else ""
-    return f"### {sheet.title}\n{note}{_table(sheet) if sheet.rows else ''}"
-
-
-def _table(sheet: Sheet) -> str:
-    lines = [sheet.head, ("---",) * len(sheet.head), *sheet.rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return f"### {sheet.title}\n{note}{table(sheet) if sheet.rows else ''}"
 
 
 def _policy(settings: Settings) -> Sheet:
@@ -143,7 +141,7 @@ def _summary(incidents: Sequence[Incident], answers: Sequence[Answer]) -> Iterat
     yield "severe, over by itself", str(len(passed(incidents)))
     quiet = harmless(incidents)
     yield "severe, hurting nobody", str(len(quiet))
-    blind = [one for one in quiet if "telemetry-broken" in one.injected]
+    blind = [one for one in quiet if BLIND in one.injected]
     yield "- telemetry is what is broken, and somebody woken", _share(Share.of(bool(one.pages) for one in blind))
     rest = [one for one in quiet if one not in blind]
     yield "- the others: nobody woken", _share(Share.of(not one.pages for one in rest))
@@ -186,7 +184,7 @@ def _failures(incidents: Sequence[Incident], answers: Sequence[Answer]) -> Itera
     rows += [
         (one.scenario, str(one.number), f"woken by {', '.join(one.pages[0].alerts)}")
         for one in (*harmless(incidents), *well(incidents))
-        if one.pages and "telemetry-broken" not in one.injected
+        if one.pages and BLIND not in one.injected
     ]
     if rows:
         yield Sheet("Not as they should be", ("scenario", "play", "what"), tuple(rows))
@@ -198,7 +196,7 @@ def noise_sheets(noise: Noise) -> tuple[Sheet, ...]:
     broken = sum(hour.broken for hour in noise.hours)
     # an hour of a few calls has no share to speak of
     worst = max((hour for hour in noise.hours if hour.calls >= 100), key=lambda hour: hour.broken / hour.calls)
-    at = f"{worst.model}, day {worst.start // 86_400 + 1:.0f} at {worst.start % 86_400 / 3600:.0f}:00"
+    at = f"{worst.model}, {_clock(worst.start)}"
     told = Counter((one.receiver, one.kind) for one in noise.notices)
     rows = (
         ("days", str(noise.days)),
@@ -222,9 +220,13 @@ def _names(noise: Noise) -> Iterable[str]:
 def _of_alert(name: str, episodes: Sequence[Episode]) -> tuple[str, ...]:
     first = min(episodes, key=lambda one: one.fired)
     servers = ", ".join(sorted({one.instance or one.model for one in episodes}))
-    minutes = (first.fired - MONDAY) / 60
-    at = f"day {minutes // 1440 + 1:.0f} at {minutes // 60 % 24:.0f}:{minutes % 60:02.0f}"
-    return f"`{name}`", first.severity, str(len(episodes)), servers, at
+    return f"`{name}`", first.severity, str(len(episodes)), servers, _clock(first.fired - MONDAY)
+
+
+def _clock(seconds: float) -> str:
+    """A moment of the simulated days, to the minute."""
+    days, minutes = divmod(int(seconds // 60), 24 * 60)
+    return f"day {days + 1} at {minutes // 60}:{minutes % 60:02}"
 
 
 def noise_document(noise: Noise) -> dict[str, Any]:

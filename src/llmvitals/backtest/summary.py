@@ -15,9 +15,9 @@ from llmvitals.alerts.firing import Episode, all_episodes
 from llmvitals.alerts.holds import replayable
 from llmvitals.alerts.model import PAGE
 from llmvitals.alerts.notify import Notice, notices
-from llmvitals.alerts.policy import ALERTS
+from llmvitals.alerts.policy import ALERTS, KEEP
 from llmvitals.backtest.replay import EVERY_SECONDS
-from llmvitals.settings import Settings
+from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals.window import Scope
 
 DAY_SECONDS = 86_400.0
@@ -25,7 +25,7 @@ DAY_SECONDS = 86_400.0
 
 WEEK_SECONDS = 7 * DAY_SECONDS
 
-SAME_INCIDENT = 300.0
+SAME_INCIDENT = seconds_of(KEEP)
 """Hurt that comes back within so many seconds is the same incident, as it is for the alerts on it."""
 
 
@@ -145,7 +145,8 @@ def summary(
     """Sum up what the alerts would have done over courses. ``lacks``: of each scope, the budgets that its page cannot count."""
     episodes = tuple(one for course in courses for one in all_episodes(course, settings))
     pages = tuple(one for one in episodes if one.severity == PAGE)
-    sent = notices(episodes, config(settings), until=end)
+    example = config(settings)
+    sent = notices(episodes, example, until=end)
     incidents = tuple(one for course in courses for one in _incidents(course, pages))
     return Summary(
         start,
@@ -154,7 +155,7 @@ def summary(
         len(courses),
         _verdicts(courses),
         tuple(_fired(episodes, end)),
-        tuple(_told(sent, config(settings), end - start)),
+        tuple(_told(sent, example, end - start)),
         tuple(_named(courses)),
         tuple(sorted(incidents, key=lambda one: (one.start, one.instance, one.model))),
         tuple(_unhurt(pages, courses, end)),

@@ -19,8 +19,9 @@ from llmvitals.alerts.conditions import (
     Unless,
     Written,
 )
-from llmvitals.alerts.holds import number_of
+from llmvitals.alerts.limits import number_of
 from llmvitals.alerts.model import GONE_MEMORY, USED_MEMORY, Alert
+from llmvitals.alerts.names import WINDOW
 from llmvitals.settings import Settings
 
 _OPS = {">": "over", ">=": "at least", "<": "under", "<=": "at most"}
@@ -53,7 +54,7 @@ def words(condition: Condition, settings: Settings) -> str:
             fast = (f"{row.burn:g} times as fast as it may over {row.long} and over {row.short}" for row in rows)
             return f"the budget of {BY_ID[budget].title} burns {', or '.join(fast)}"
         case Busy():
-            return f"at least {settings.alerts.least_requests} requests ended in 5m"
+            return f"at least {settings.alerts.least_requests} requests ended in {WINDOW}"
         case Gone(alone):
             if not alone:
                 return "the target gives no readable page"

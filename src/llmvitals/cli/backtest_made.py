@@ -10,21 +10,21 @@ from typing import Any
 
 import click
 
-from llmvitals.backtest import report
+from llmvitals.backtest import healthy, incidents, report
+from llmvitals.backtest.replay import EVERY_SECONDS
+from llmvitals.backtest.summary import DAY_SECONDS
+from llmvitals.backtest.week import week
+from llmvitals.cli.score import renew
 from llmvitals.cli.screen import progress
 from llmvitals.cli.sheet import show_sheet
-from llmvitals.errors import SettingsError
-from llmvitals.lab.report import renewed
 from llmvitals.lab.sheets import Sheet
 from llmvitals.settings import Settings, seconds_of
-
-DAY = 86_400.0
 
 
 def days(text: str) -> int:
     """Whole days, like ``7d``, for ``click.option(type=days)``."""
     try:
-        found = seconds_of(text.strip()) / DAY
+        found = seconds_of(text.strip()) / DAY_SECONDS
     except ValueError:
         found = 0.0
     if found < 1 or found % 1:
@@ -36,12 +36,10 @@ def noise(
     length: int, seed: int, every: float, settings: Settings, jobs: int | None, page: Path | None, *, as_json: bool
 ) -> None:
     """Watch healthy days, and show what the alerts said."""
-    from llmvitals.backtest import healthy  # noqa: PLC0415 - a replay of a user's own past needs no simulator
-
-    total = length * len(healthy.week(seed, length))
+    total = length * len(week(seed, length))
     with progress("watching", total, of="days", quiet=as_json) as advance:
         found = healthy.noise(seed, settings, days=length, every=every, processes=jobs, on_day=advance)
-    words = {"noise": f"{length}d", "seed": seed} | ({"every": f"{every:g}s"} if every != healthy.EVERY_SECONDS else {})
+    words = {"noise": f"{length}d", "seed": seed} | ({"every": f"{every:g}s"} if every != EVERY_SECONDS else {})
     _tell(report.noise_sheets(found), report.noise_document(found), report.NOISE, words, page, as_json=as_json)
 
 
@@ -56,8 +54,6 @@ def lab(
     as_json: bool,
 ) -> None:
     """Watch the lab's incidents, and show who was told when."""
-    from llmvitals.backtest import incidents  # noqa: PLC0415 - a replay of a user's own past needs no simulator
-
     planned = incidents.planned(seed, causes, size)
     if not planned:
         raise click.UsageError(f"No scenario injects {', '.join(causes or ())}.")
@@ -80,18 +76,9 @@ def _tell(
     given = [word for name, value in words.items() for word in (f"--{name}", str(value)) if word]
     command = shlex.join(["llmvitals", "backtest", *given])
     if page is not None:
-        _renew(page, part, report.markdown(sheets, command))
+        renew(page, {part: report.markdown(sheets, command)})
     if as_json:
         click.echo(json.dumps({"command": command, **document}, indent=2))
         return
     for sheet in sheets:
         show_sheet(sheet)
-
-
-def _renew(page: Path, part: str, block: str) -> None:
-    try:
-        text = renewed(page.read_text(encoding="utf-8"), block, place=str(page), part=part)
-        page.write_text(text, encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot be renewed ({error})", place=str(page), remedy="Check the page.") from None
-    click.echo(f"renewed: {page}", err=True)

@@ -53,7 +53,8 @@ def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
 
     All of them are made from the same tables as the triage, so that they cannot disagree with it. A README.md in the
     folder gets its support matrix between its two marks, a docs/design.md its list of signals, a docs/lab.md its scenarios,
-    a docs/gateway-contract.md its families, each page in runbooks/ its alerts; without such a file that is left out.
+    a docs/gateway-contract.md its families, a docs/alerts.md its tables, each page in runbooks/ its alerts; without such a file
+    that is left out.
     """
     different = [
         (path, text) for path, text in _files(root, settings_file.load(settings_path)) if _read(root / path) != text

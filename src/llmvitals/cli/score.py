@@ -133,7 +133,7 @@ def command(
     if page is not None:
         parts = {report.SCORE: report.markdown(found, _said(given))}
         parts |= {report.CASES: cases_table(public)} if public else {}
-        _renew(page, parts, curve(found.calibration.bins))
+        renew(page, parts, curve(found.calibration.bins))
     if as_json:
         told = document(found, seconds=time.monotonic() - started, failures=failures, **given)
         click.echo(json.dumps(told | ({"cases": cases(public)} if public else {}), indent=2))
@@ -174,7 +174,7 @@ def _recorded(folders: Sequence[Path], truth: Path | None, jobs: int | None, *, 
 
 def _cases(public: CaseScore, page: Path | None, started: float, *, as_json: bool) -> None:
     if page is not None:
-        _renew(page, {report.CASES: cases_table(public)})
+        renew(page, {report.CASES: cases_table(public)})
     if as_json:
         click.echo(json.dumps(case_document(public, seconds=time.monotonic() - started), indent=2))
         return
@@ -182,7 +182,7 @@ def _cases(public: CaseScore, page: Path | None, started: float, *, as_json: boo
         show_sheet(sheet)
 
 
-def _renew(page: Path, parts: Mapping[str, str], drawn: str = "") -> None:
+def renew(page: Path, parts: Mapping[str, str], drawn: str = "") -> None:
     """Write the generated parts of a page, and the curve beside it."""
     picture = page.parent / report.CURVE
     try:

@@ -79,8 +79,3 @@ def apart(probed: Sequence[Probed], settings: Settings) -> str:
         f"{', '.join(alone)}: a gateway that is joined to no engine, for which of {', '.join(engines)} stand behind it is "
         "not said. Say it under 'services' in a settings file, and give that with --settings."
     )
-
-
-def fronts(settings: Settings) -> dict[str, str]:
-    """The gateway in front of each engine, as the settings say."""
-    return {name_of(target): target.gateway for target in settings.targets if target.gateway}

@@ -15,7 +15,7 @@ from msgspec import structs
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress, show
-from llmvitals.cli.targets import apart, fronts, live_targets, reachable, watched
+from llmvitals.cli.targets import apart, live_targets, reachable, watched
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings, Target
@@ -27,7 +27,7 @@ from llmvitals.sources.exporter import read_triage, triage_url
 from llmvitals.sources.live import observe
 from llmvitals.sources.node import Machine
 from llmvitals.sources.page_file import read_page_file
-from llmvitals.sources.place import base_url, name_of, without_secrets
+from llmvitals.sources.place import base_url, fronts, name_of, without_secrets
 from llmvitals.sources.probe import probe
 from llmvitals.sources.stored import RAW_NOTE, read_stored
 from llmvitals.telemetry.ingest import RawPage
@@ -130,7 +130,7 @@ def command(
         )
         if stored.raw:
             err().print(f"{without_secrets(base_url(prometheus))}: {RAW_NOTE}", soft_wrap=True, markup=False)
-        verdicts = _judged(joined(stored.observed, settings.services, fronts(settings)), settings)
+        verdicts = _judged(joined(stored.observed, settings.services, fronts(settings.targets)), settings)
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
     else:

@@ -35,14 +35,18 @@ def renewed(text: str, block: str, *, place: str, part: str = SCORE) -> str:
     return f"{before}{first}\n{block}{last}{after}"
 
 
+def table(sheet: Sheet) -> str:
+    """A sheet's rows as Markdown."""
+    lines = [sheet.head, ("---",) * len(sheet.head), *sheet.rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
 def _few(score: Score) -> str:
     few = ", ".join(f"{cause} ({n})" for cause, n in score.few.items())
     return f" Causes that fewer than {FEW} of them show: {few}." if few else ""
 
 
 def _markdown(sheet: Sheet) -> str:
-    lines = [sheet.head, ("---",) * len(sheet.head), *sheet.rows]
-    table = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
     curve = f"![stated confidence against the share that was right]({CURVE})\n\n" if sheet.title == CALIBRATION else ""
     note = f"{sheet.note}\n\n" if sheet.note else ""
-    return f"### {sheet.title}\n{note}{curve}{table}"
+    return f"### {sheet.title}\n{note}{curve}{table(sheet)}"

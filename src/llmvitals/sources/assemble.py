@@ -22,7 +22,9 @@ from llmvitals.telemetry.registry import ADAPTERS
 
 GPU_KINDS: frozenset[str] = frozenset(adapter.kind for adapter in ADAPTERS if adapter.origin is Origin.GPU)
 CANONICAL_KIND = "llmvitals"
-_BESIDE = frozenset({Origin.GPU, Origin.HOST, Origin.GATEWAY})
+BESIDE = frozenset({Origin.GPU, Origin.HOST, Origin.GATEWAY})
+"""Whose families say what stands beside an engine or in front of it: without others there is no server to judge."""
+
 SERVICE_KIND = "service"
 """What a service is called where an engine's kind would stand."""
 
@@ -168,7 +170,7 @@ def _with(engine: Snapshot, canonical: Snapshot, instance: str) -> Snapshot:
 
 
 def _is_beside_it(key: Series, instance: str) -> bool:
-    return origin_of(key.label("family") or key.name) in _BESIDE and key.label("instance") == instance
+    return origin_of(key.label("family") or key.name) in BESIDE and key.label("instance") == instance
 
 
 def _read(feed: Feed, limits: Limits | None) -> Iterator[Snapshot]:

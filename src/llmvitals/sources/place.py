@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit, urlunsplit
 
 from llmvitals.errors import SettingsError
@@ -34,6 +35,11 @@ def name_of(target: Target) -> str:
     if not target.name:
         base_url(target.url)  # a name made of it must stand for something
     return target.known_as
+
+
+def fronts(targets: Iterable[Target]) -> dict[str, str]:
+    """The gateway in front of each engine, as the settings say."""
+    return {name_of(target): target.gateway for target in targets if target.gateway}
 
 
 def without_secrets(url: str) -> str:

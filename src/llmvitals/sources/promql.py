@@ -5,8 +5,9 @@ The verdict is then computed by the same walk as everywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from llmvitals.errors import PageError
 from llmvitals.schema import FAMILIES, IDENTITY, Kind, family_of
@@ -50,8 +51,9 @@ def read_prometheus(
     return found
 
 
-def nothing(endpoint: Endpoint, question: Question, what: str = "holds no llm_ series") -> PageError:
+def nothing(endpoint: Endpoint, question: Question) -> PageError:
     """The error of an endpoint that has none of what was asked for."""
+    what = "holds no llm_ series"
     return PageError(
         f"{what} for {{{question.narrow}}} in these {question.seconds:g} s" if question.narrow else what,
         place=endpoint.place,
@@ -64,12 +66,24 @@ def observed(stored: Iterable[Stored]) -> tuple[Observed, ...]:
     return tuple(_observed([_ours(one) for one in stored]))
 
 
+class _Points(Protocol):
+    """A series with its samples."""
+
+    @property
+    def points(self) -> Sequence[object]: ...
+
+
+def fullest(origins: Mapping[Labels, Sequence[_Points]]) -> Labels:
+    """Of several scrapes of one target, by the labels that their servers added, the one that stored most samples."""
+    return max(origins, key=lambda labels: (sum(len(one.points) for one in origins[labels]), labels))
+
+
 def _observed(stored: Sequence[_Ours]) -> Iterator[Observed]:
     by_instance: dict[str, dict[Labels, list[_Ours]]] = {}
     for one in stored:
         by_instance.setdefault(one.instance, {}).setdefault(one.origin, []).append(one)
     for instance, origins in by_instance.items():
-        own = origins[max(origins, key=lambda origin: (sum(len(one.points) for one in origins[origin]), origin))]
+        own = origins[fullest(origins)]
         moments: dict[float, dict[Series, float]] = {}
         for one in own:
             for t, value in one.points:

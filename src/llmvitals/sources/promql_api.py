@@ -223,7 +223,7 @@ def _fitting(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _stored(result: Mapping[str, Any]) -> Stored:
     points = tuple((float(t), str(value)) for t, value in result["values"])
     for _, value in points:
-        float(value)
+        float(value)  # kept as text, as on a page; what is no number is refused here
     return Stored({str(k): str(v) for k, v in result["metric"].items()}, points)
 
 

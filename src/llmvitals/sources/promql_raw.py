@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from llmvitals.schema import Origin
 from llmvitals.series import Labels
 from llmvitals.sources import Observed
-from llmvitals.sources.promql import EXPORTED
+from llmvitals.sources.promql import EXPORTED, fullest
 from llmvitals.sources.promql_api import Endpoint, Question, Stored
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.mapping import Adapter, plain_name, spelled
@@ -132,7 +132,7 @@ class RawTargets:
         return tuple(self._one(instance, origins) for instance, origins in found.items())
 
     def _one(self, instance: str, origins: Mapping[Labels, Sequence[Stored]]) -> Observed:
-        origin = max(origins, key=lambda labels: (sum(len(one.points) for one in origins[labels]), labels))
+        origin = fullest(origins)
         added = frozenset(name for name, _ in origin)
         pages: dict[float, _Page] = {}
         shown = self._shown.setdefault(instance, {})

@@ -6,16 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmvitals.schema import Origin, origin_of
+from llmvitals.schema import origin_of
 from llmvitals.sources import Observed
+from llmvitals.sources.assemble import BESIDE
 from llmvitals.sources.promql import NAMES, nothing, observed
 from llmvitals.sources.promql_api import Endpoint, Question, bare
 from llmvitals.sources.promql_raw import RawNames, RawTargets, read
 from llmvitals.telemetry.ingest import Limits
 
 RAW_NOTE = "holds no llm_ series of an exporter; read are the series of the engines that it scrapes itself"
-_BESIDE = frozenset({Origin.GATEWAY, Origin.GPU, Origin.HOST})
-"""What others than our exporter show under canonical names as well (a gateway's kit), and what judges no server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,8 @@ def read_stored(
     question = Question(bare(selector), at, seconds)
     with Endpoint(url) as endpoint:
         own = observed(endpoint.samples(NAMES, question))
-        if any(
-            origin_of(key.name) not in _BESIDE for one in own for page in one.snapshots[-1:] for key in page.samples
-        ):
+        # others than our exporter show canonical names as well: a gateway's kit does
+        if any(origin_of(key.name) not in BESIDE for one in own for page in one.snapshots[-1:] for key in page.samples):
             return Found(own, raw=False)
         end = time.time() if at is None else at
         names = RawNames.among(endpoint.names(end - seconds, end, question.narrow))
