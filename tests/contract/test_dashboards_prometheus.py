@@ -37,7 +37,7 @@ END = START + STEP * (PAGES - 1)
 MEANS = {"llm_request_queue_seconds": 3.0, "llm_request_prefill_seconds": 0.5, "llm_request_decode_seconds": 1.5}
 EDGES = (0.25, 1.0, 2.5, 10.0)
 OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
-NO_MODEL = ("llm_target_up", "llm_gpu_", "llm_host_", "llm_http_")
+NO_MODEL = ("llm_target_up", "llm_gpu_", "llm_host_", "llm_http_", "llm_gateway_requests_")
 BUSY, IDLE = "busy", "idle"
 ALERTS = "Alerts over time"
 # a label's values: those that queries match, and one of any other
