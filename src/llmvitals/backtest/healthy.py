@@ -20,6 +20,7 @@ from llmvitals.backtest.moments import reach, width_of
 from llmvitals.backtest.replay import EVERY_SECONDS, Replay, beside, grid
 from llmvitals.backtest.spread import Spread
 from llmvitals.backtest.week import HOUR, Served, week
+from llmvitals.lab.play import kind_of
 from llmvitals.lab.truth import told
 from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
@@ -138,7 +139,7 @@ def noise(
 def _watch(job: _Job) -> _Watched:
     """One target, hour by hour, so that no more pages than those of an hour are held."""
     live = Live(job.target.setup, origin=MONDAY, dialect=job.target.dialect, coarse=True)
-    reader = Ingest(instance=job.target.name, kind=_kind(job.target.dialect))
+    reader = Ingest(instance=job.target.name, kind=kind_of(job.target.dialect))
     pages: list[Snapshot] = []
     hours: list[Hour] = []
     counted: dict[float, _Counted] = {}
@@ -198,11 +199,7 @@ def _pages(live: Live, reader: Ingest, start: float) -> Iterator[Snapshot]:
 
 
 def _observed(target: Served, pages: Sequence[Snapshot]) -> Observed:
-    return Observed(target.name, _kind(target.dialect), tuple(pages))
-
-
-def _kind(dialect: str) -> str:
-    return "sglang" if dialect == "sglang" else "vllm"
+    return Observed(target.name, kind_of(target.dialect), tuple(pages))
 
 
 def _hour(model: str, live: Live, start: float) -> Hour:

@@ -22,7 +22,7 @@ from llmvitals.alerts.policy import ALERTS
 from llmvitals.backtest.replay import EVERY_SECONDS, courses
 from llmvitals.backtest.spread import Spread
 from llmvitals.lab.draw import Longer
-from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, plan, showing
+from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, kind_of, plan, showing
 from llmvitals.lab.result import Kind
 from llmvitals.lab.scenarios import BY_NAME
 from llmvitals.lab.truth import CLEARLY, Told, beyond_doubt, told
@@ -176,8 +176,8 @@ def incident(job: Job, settings: Settings) -> Incident:
 
 def _courses(run: Run, settings: Settings) -> tuple[Course, ...]:
     pages = tuple(run.snapshots)
-    kind = "sglang" if run.dialect == "sglang" else "vllm"
-    return courses([Observed(INSTANCE, kind, pages)], settings, start=pages[0].t, end=ORIGIN + run.last, processes=1)
+    seen = Observed(INSTANCE, kind_of(run.dialect), pages)
+    return courses([seen], settings, start=pages[0].t, end=ORIGIN + run.last, processes=1)
 
 
 def with_past(course: Course, onset: float) -> Course:

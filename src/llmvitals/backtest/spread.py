@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -12,7 +10,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from llmvitals.errors import LlmvitalsError
-from llmvitals.lab.parallel import cores
+from llmvitals.lab.parallel import cores, end_all_but, running, spawned
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -43,7 +41,7 @@ class Spread(Generic[J, R]):
         self._processes = processes or cores()
         self._pool: ProcessPoolExecutor | None = None
         self._waiting: set[Future[R | _Failed]] = set()
-        self._others = set(multiprocessing.active_children())
+        self._others = running()
 
     def give(self, job: J, *, here: bool = False) -> None:
         """Hand a job in; waits while too many are ahead of it. ``here``: it is too small to start a process for.
@@ -54,9 +52,7 @@ class Spread(Generic[J, R]):
             self._done(self._work(job))
             return
         if self._pool is None:
-            # spawned, not forked: a fork copies the threads' locks (progress bar) and differs between platforms
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._processes, spawn, initializer=_end_at_once)
+            self._pool = spawned(self._processes)
         self._waiting.add(self._pool.submit(_caught, self._work, job))
         self._collect(AHEAD_PER_PROCESS * self._processes)
 
@@ -71,8 +67,7 @@ class Spread(Generic[J, R]):
         if self._pool is None:
             return
         if kind is not None:  # Ctrl-C may have reached this process alone
-            for child in set(multiprocessing.active_children()) - self._others:
-                child.terminate()
+            end_all_but(self._others)
         self._pool.shutdown(cancel_futures=True)
 
     def _collect(self, most: int) -> None:
@@ -102,8 +97,3 @@ def _caught(work: Callable[[J], R], job: J) -> R | _Failed:
         return work(job)
     except Exception as error:
         return _Failed(f"{type(error).__name__}: {error}")
-
-
-def _end_at_once() -> None:
-    """Ctrl-C reaches every process of a terminal: these end without a traceback, and without doing their job out."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -18,7 +18,7 @@ from llmvitals.backtest.summary import Summary, summary
 from llmvitals.cli import backtest_made, triage
 from llmvitals.cli.duration import duration
 from llmvitals.cli.score import SEED, causes
-from llmvitals.cli.screen import err, progress
+from llmvitals.cli.screen import progress, remark
 from llmvitals.cli.sheet import show_sheet
 from llmvitals.errors import PageError
 from llmvitals.settings import Settings, seconds_of
@@ -141,7 +141,7 @@ def _history(url: str, selector: str, asked: _Range, settings: Settings, jobs: i
     ):
         history = History(endpoint, settings, start=asked.start, end=asked.end, selector=selector)
         if history.raw:
-            err().print(f"{endpoint.place}: {RAW_NOTE}", soft_wrap=True, markup=False)
+            remark(f"{endpoint.place}: {RAW_NOTE}")
         for piece in history.pieces():
             replay.feed(piece.observed, moments[bisect_right(moments, piece.begin) : bisect_right(moments, piece.end)])
         courses = replay.courses()

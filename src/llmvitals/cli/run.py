@@ -12,7 +12,7 @@ from llmvitals import settings as settings_file
 from llmvitals.cli import embedded
 from llmvitals.cli.app_child import AppChild, app_child, installed, port_for
 from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
-from llmvitals.cli.screen import err, out, progress, show
+from llmvitals.cli.screen import out, progress, remark, show
 from llmvitals.cli.targets import apart, live_targets, reachable, watched
 from llmvitals.cli.triage import EXIT_CODES
 from llmvitals.errors import SettingsError
@@ -62,7 +62,7 @@ def command(
         probed = probe(wanted, timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings))
         reachable(probed)
         if told := apart(probed, settings):
-            err().print(told, soft_wrap=True, markup=False)
+            remark(told)
         real = structs.replace(settings, targets=wanted, services=watched(wanted, settings))
         return _once(real, heard) if once else _watch(real, heard, False, no_app, port, app_port)
 
@@ -122,7 +122,7 @@ def _watch(
         name = embedded.NOTICE if simulated else "this run"
         app = stack.enter_context(app_child(settings, exporter.url, name=name, port=page)) if with_app else None
         if not no_app and app is None:
-            err().print(NO_APP, soft_wrap=True, markup=False)
+            remark(NO_APP)
         follow(lambda: exporter.newest, heard, out(), lambda: _head(settings, exporter, app, simulated))
     out().print("ended")
     return 0

@@ -28,6 +28,11 @@ def err() -> Console:
     return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
 
+def remark(text: str) -> None:
+    """Say a line on stderr as it stands, broken where the terminal breaks it."""
+    err().print(text, soft_wrap=True, markup=False)
+
+
 def show(what: RenderableType, *, whole: bool = False) -> None:
     """Put a result on stdout; piped, without the blanks with which a table fills its lines.
 

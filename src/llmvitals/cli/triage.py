@@ -14,7 +14,7 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import err, progress, show
+from llmvitals.cli.screen import progress, remark, show
 from llmvitals.cli.targets import apart, live_targets, reachable, watched
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
@@ -129,7 +129,7 @@ def command(
             prometheus, selector=selector, at=at, seconds=span, limits=limits_of(settings), instances=names
         )
         if stored.raw:
-            err().print(f"{without_secrets(base_url(prometheus))}: {RAW_NOTE}", soft_wrap=True, markup=False)
+            remark(f"{without_secrets(base_url(prometheus))}: {RAW_NOTE}")
         verdicts = _judged(joined(stored.observed, settings.services, fronts(settings.targets)), settings)
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
@@ -182,7 +182,7 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
     probed = probe(targets, timeout_s=timeout, limits=limits)
     reachable(probed)
     if told := apart(probed, settings):
-        err().print(told, soft_wrap=True, markup=False)
+        remark(told)
     verdicts = [v for one in probed if one.exporter for v in _exported(one.target.url)]
     engines = [one.target for one in probed if not one.exporter]
     if not engines:
@@ -225,7 +225,7 @@ def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
         )
     for one in observed:
         if one not in engines:
-            err().print(f"{one.name}: {LEFT_OUT}", soft_wrap=True, markup=False)
+            remark(f"{one.name}: {LEFT_OUT}")
     return settled(
         [
             diagnose(window, settings, scope=scope_of(instance, model, one.engines))

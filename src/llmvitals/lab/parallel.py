@@ -5,10 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from typing import Protocol, TypeVar
 
 from llmvitals.errors import LlmvitalsError
@@ -68,9 +69,8 @@ def play_all(
         return tuple(_here(play, job, telemetry, on_played) for job in jobs)
     size = max(1, min(MOST_IN_A_CHUNK, len(jobs) // (several * CHUNKS_PER_PROCESS)))
     chunks = [jobs[at : at + size] for at in range(0, len(jobs), size)]
-    # spawned, not forked: a fork copies the threads' locks (progress bar) and differs between platforms
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(several, multiprocessing.get_context("spawn"), initializer=_end_at_once)
+    others = running()
+    pool = spawned(several)
     try:
         waiting = {pool.submit(_chunk, play, chunk, telemetry): at for at, chunk in enumerate(chunks)}
         played: dict[int, list[Played]] = {}
@@ -83,16 +83,32 @@ def play_all(
             remedy="It may have been short of memory; use fewer processes (--jobs).",
         ) from None
     except KeyboardInterrupt:  # it may have reached this process alone
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
+        end_all_but(others)
         raise
     finally:
         pool.shutdown(cancel_futures=True)
     return tuple(one for at in range(len(chunks)) for one in played[at])
 
 
+def spawned(processes: int) -> ProcessPoolExecutor:
+    """Processes that end at Ctrl-C."""
+    # spawned, not forked: a fork copies the threads' locks (progress bar) and differs between platforms
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_end_at_once)
+
+
+def running() -> frozenset[BaseProcess]:
+    """The processes that this one has started and that still run."""
+    return frozenset(multiprocessing.active_children())
+
+
+def end_all_but(others: Collection[BaseProcess]) -> None:
+    """End the processes that this one has started since it had ``others``."""
+    for child in running() - frozenset(others):
+        child.terminate()
+
+
 def _end_at_once() -> None:
-    """Ctrl-C reaches every process of a terminal: these end without a traceback, and without playing their chunk out."""
+    """Ctrl-C reaches every process of a terminal: these end without a traceback, and without doing out what they were given."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -72,6 +72,15 @@ def plan(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) ->
     return tuple(jobs)
 
 
+_KINDS = {"vllm-v0": "vllm"}
+"""Dialects that one reader reads with those of another name."""
+
+
+def kind_of(dialect: str) -> str:
+    """The kind of target that shows pages of one of the lab's dialects."""
+    return _KINDS.get(dialect, dialect)
+
+
 def watch(job: Job, attempt: int = 0, *, fault: bool = True, longer: Longer = AS_SCORED) -> Run:
     """One draw of a job, watched to its end, or ``longer``; without ``fault`` the same draw in which nothing is wrong."""
     row = BY_NAME[job.scenario]
@@ -171,7 +180,7 @@ class Run:
         self.looks: list[Look] = []
         before: Count | None = None
         rng = random.Random(seed)
-        reader = Ingest(instance=INSTANCE, kind="sglang" if dialect == "sglang" else "vllm")
+        reader = Ingest(instance=INSTANCE, kind=kind_of(dialect))
         moment = first
         with Machine(self.live, self.labels, seed) as machine:
             while moment <= self.last + 1e-9:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from llmvitals.errors import CaptureError, SettingsError
-from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Look, Run, showing, shown_by
+from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Look, Run, kind_of, showing, shown_by
 from llmvitals.lab.result import Kind
 from llmvitals.lab.scenarios import BY_NAME
 from llmvitals.lab.stored import TRUTH, Truth
@@ -74,9 +74,8 @@ def job_of(name: str, seed: int, severity: str) -> Job:
 
 
 def _targets(run: Run) -> tuple[Recorded, ...]:
-    engine = "sglang" if run.dialect == "sglang" else "vllm"
     return (
-        Recorded(name=INSTANCE, kind=engine, scrapes=()),
+        Recorded(name=INSTANCE, kind=kind_of(run.dialect), scrapes=()),
         Recorded(name=GPUS, kind="dcgm", scrapes=(), engine=INSTANCE),
         *(Recorded(name=name, kind="llmvitals", scrapes=(), engine=INSTANCE) for name in BESIDE),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from llmvitals.settings import Settings
 from llmvitals.simulator.clients import Answer
+from llmvitals.simulator.workload import Call
 from llmvitals.simulator.world import World
 
 SLO = Settings().slo
@@ -21,6 +22,9 @@ counts as showing harm. What lies between shows nothing, and does not count.
 
 CLEARLY = 1.25
 """Harm counts where a promise is missed by a quarter: histograms of engines have no edge between 2 s and 2.5 s."""
+
+_NO_FAILURE = ("ok", "left", "too long")
+"""Ends of calls that no server is to blame for: a whole answer, a client that went away, a prompt that does not fit."""
 
 NO_CHANCE = 0.001
 """Harm counts where a server that keeps its promise (95 %) would show as much by chance less often than this."""
@@ -84,7 +88,7 @@ def facts(before: Count, world: World, start: float, end: float, *, margin: floa
     ended = [answer for answer in world.clients.log if start <= answer.ended <= end]
     whole = [answer for answer in ended if answer.outcome == "ok"]
     waiting = [call for call in world.clients.open.values() if call.first is not None or end - call.sent > ttft]
-    overdue = sum((end if call.first is None else call.first) - call.sent > ttft for call in waiting)
+    overdue = sum(_waited(call, end) > ttft for call in waiting)
     usual = statistics.median(answer.tokens for answer in whole) if whole else 0.0
     after, faults, streams = Count.of(world), world.setup.faults, world.setup.workload.streams
     generated = max(0, after.generated - before.generated)
@@ -123,7 +127,7 @@ def told(world: World, *, margin: float = 1.0) -> tuple[Told, ...]:
     ttft, tpot = SLO.ttft_seconds * margin, SLO.tpot_seconds * margin
     found = [_told(answer, ttft, tpot) for answer in world.clients.log]
     for call in world.clients.open.values():
-        if (world.now if call.first is None else call.first) - call.sent > ttft:
+        if _waited(call, world.now) > ttft:
             found.append(Told(call.sent + ttft, "ttft"))
     return tuple(sorted(found, key=lambda one: one.t))
 
@@ -132,9 +136,9 @@ def _told(answer: Answer, ttft: float, tpot: float) -> Told:
     patient = replace(answer, outcome="left") if answer.outcome == "timeout" else answer
     if not _broken(patient, ttft, tpot):
         return Told(answer.ended)
-    if (answer.ended if answer.first is None else answer.first) - answer.sent > ttft:
+    if _waited(answer, answer.ended) > ttft:
         return Told(answer.sent + ttft, "ttft")
-    return Told(answer.ended, "answers" if answer.outcome not in ("ok", "left", "timeout", "too long") else "tpot")
+    return Told(answer.ended, "answers" if patient.outcome not in _NO_FAILURE else "tpot")
 
 
 def beyond_doubt(calls: Sequence[Told]) -> bool:
@@ -147,11 +151,15 @@ def harm(calls: int, broken: int) -> bool:
     return calls > 0 and broken / calls >= BROKEN and tail(calls, broken, 1.0 - SLO.objective) <= NO_CHANCE
 
 
+def _waited(call: Answer | Call, until: float) -> float:
+    """Seconds from a call to its first token, or ``until`` then where none has come."""
+    return (until if call.first is None else call.first) - call.sent
+
+
 def _broken(answer: Answer, ttft: float, tpot: float) -> bool:
     """Whether a call missed a promise. Who goes away of their own accord was not failed, unless they had waited too long."""
-    waited = (answer.ended if answer.first is None else answer.first) - answer.sent
-    failed = answer.outcome not in ("ok", "left", "too long")
-    return failed or waited > ttft or (answer.tpot is not None and answer.tpot > tpot)
+    failed = answer.outcome not in _NO_FAILURE
+    return failed or _waited(answer, answer.ended) > ttft or (answer.tpot is not None and answer.tpot > tpot)
 
 
 def tail(n: int, k: int, p: float) -> float:

@@ -234,32 +234,32 @@ def _in_cluster(node: Node) -> str:
 def _beside_kubelet(node: Node) -> str:
     """``auto`` asks where there is a socket that may be seen, ``on`` in any case; both say what is amiss with it then."""
     own = node.kubernetes
-    # pathlib raises where the folder may not be looked into
-    absent = not own.pod_resources or (own.enabled == "auto" and not os.path.exists(own.pod_resources))  # noqa: PTH110
+    seen = os.path.exists(own.pod_resources)  # noqa: PTH110 - pathlib raises where the folder may not be looked into
+    absent = not own.pod_resources or (own.enabled == "auto" and not seen)
     return "off" if absent or own.enabled == "off" else "on"
 
 
 def _readers(node: Node, name: str) -> Readers:
-    """The real ones. Their libraries are imported in their flights: who reads a file alone loads none of them."""
+    """The real ones, imported in their flights."""
 
     def gpus() -> Callable[[float], Snapshot]:
-        from llmvitals.telemetry.gpu.nvml.reader import Reader  # noqa: PLC0415
+        from llmvitals.telemetry.gpu.nvml.reader import Reader  # noqa: PLC0415 - who reads a file alone loads none
 
         return Reader().read
 
     def processes() -> HostLike:
-        from llmvitals.telemetry.host.reader import HostReader  # noqa: PLC0415
+        from llmvitals.telemetry.host.reader import HostReader  # noqa: PLC0415 - who reads a file alone loads none
 
         return HostReader(Path(node.procfs), Path(node.cgroups))
 
     def pods() -> Callable[[], tuple[Pod, ...]]:
-        from llmvitals.telemetry.kube.api import PodLister  # noqa: PLC0415
+        from llmvitals.telemetry.kube.api import PodLister  # noqa: PLC0415 - who reads a file alone loads none
 
         own = node.kubernetes
         return PodLister(name, url=own.api_url, namespaces=own.namespaces, selector=own.selector).pods
 
     def held() -> Callable[[], tuple[Held, ...]]:
-        from llmvitals.telemetry.kube.resources import PodResources  # noqa: PLC0415
+        from llmvitals.telemetry.kube.resources import PodResources  # noqa: PLC0415 - who reads a file alone loads none
 
         return PodResources(node.kubernetes.pod_resources).held
 

@@ -26,7 +26,7 @@ def said(pod: Pod) -> dict[str, str]:
     return {key.removeprefix(PREFIX): text.strip() for key, text in both.items() if key.startswith(PREFIX)}
 
 
-def read(key: str, text: str) -> Any:  # noqa: ANN401
+def read(key: str, text: str) -> Any:  # noqa: ANN401 - of the type of that key
     """The value of one key. Raises :class:`SettingsError`, its place left empty, for what it cannot be."""
     if key not in KEYS:
         near = _nearest(key, KEYS)

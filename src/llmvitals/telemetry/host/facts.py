@@ -102,7 +102,7 @@ class Processes:
 
     def _open(self, pid: int) -> psutil.Process:
         """psutil's view of a process under this root. It looks where its module says when the object is made."""
-        import psutil  # noqa: PLC0415
+        import psutil  # noqa: PLC0415 - a triage of a file needs none
 
         with _PROCFS:
             before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, self._root

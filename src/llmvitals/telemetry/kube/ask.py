@@ -218,7 +218,13 @@ class Api:
 class _Adapter(HTTPAdapter):
     """Connections that heed the watchdog of the call that runs."""
 
-    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **settings: Any) -> None:  # noqa: ANN401
+    def init_poolmanager(
+        self,
+        connections: int,
+        maxsize: int,
+        block: bool = False,
+        **settings: Any,  # noqa: ANN401 - the library's own
+    ) -> None:
         self.poolmanager = watched_pools(num_pools=connections, maxsize=maxsize, block=block, **settings)
 
 

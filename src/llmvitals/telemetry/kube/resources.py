@@ -92,7 +92,7 @@ class PodResources:
         if not os.access(path, os.R_OK | os.W_OK):
             raise UnreachableError("this user may not open it", place=self._socket, remedy=_AS_ROOT)
 
-    def _ask(self, grpc: Any, parse: Callable[[bytes], Any]) -> Any:  # noqa: ANN401
+    def _ask(self, grpc: Any, parse: Callable[[bytes], Any]) -> Any:  # noqa: ANN401 - gRPC is an extra
         options = (
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.enable_http_proxy", 0),
@@ -110,7 +110,7 @@ class PodResources:
         return UnreachableError(thing, place=self._socket, remedy=refusal.remedy)
 
 
-def held_of(answer: Any) -> tuple[Held, ...]:  # noqa: ANN401
+def held_of(answer: Any) -> tuple[Held, ...]:  # noqa: ANN401 - its type is made at run time
     """The GPUs in a ``ListPodResourcesResponse``; several entries of one resource become one."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for pod in answer.pod_resources:
@@ -134,7 +134,7 @@ def _parser() -> Callable[[bytes], Any]:
 def _library(place: str) -> tuple[Any, Callable[[bytes], Any]]:
     """gRPC and the parser of answers; an extra, and slow to load, so that only who asks a kubelet loads it."""
     try:
-        import grpc  # noqa: PLC0415
+        import grpc  # noqa: PLC0415 - an extra
 
         return grpc, _parser()
     except ImportError:

@@ -151,7 +151,7 @@ def slices(asking: Asking, card: Card) -> list[Device]:
     return list(seen.values())
 
 
-def _slice(asking: Asking, card: Card, handle: Any, uuid: str) -> Device | None:  # noqa: ANN401
+def _slice(asking: Asking, card: Card, handle: Any, uuid: str) -> Device | None:  # noqa: ANN401  # an nvmlDevice_t
     instance = asking("nvmlDeviceGetGpuInstanceId", handle)
     if isinstance(instance, Refused):
         return None

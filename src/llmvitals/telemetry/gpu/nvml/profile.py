@@ -39,7 +39,7 @@ def _samples(asking: Asking) -> Any:  # noqa: ANN401  # a Profile or a refusal
     return next((sample for sample in samples if isinstance(sample, Refused)), None) or Profile(*samples)
 
 
-def _take(asking: Asking, device: Device, card: Card, profile: Profile) -> Any:  # noqa: ANN401
+def _take(asking: Asking, device: Device, card: Card, profile: Profile) -> Any:  # noqa: ANN401  # what NVML returns
     if device.instance is None:
         return asking("nvmlGpmSampleGet", device.handle, profile.later)
     return asking("nvmlGpmMigSampleGet", card.handle, device.instance, profile.later)
