@@ -33,8 +33,9 @@ PROMISES: Mapping[str, str] = {
     "LLMCallsLost": "answers",
     "LLMMostRefused": "",
 }
-"""Which broken promise each symptom is about (late: a token of any kind); the others have no recall, and are right by the same
-rule."""
+"""Which broken promise each symptom is about (late: a token of any kind; '': any promise); the others have no recall, and are
+right by the same rule.
+"""
 
 GONE = frozenset({"not-serving", "vram-headroom", "rollout-and-probes"})
 """Causes with which a target is gone for a while."""
@@ -161,5 +162,5 @@ def _answer(one: Incident) -> Answer:
         None if first is None else first.after - one.broke,
         None if first is None else first.after,
         "" if first is None else first.leading,
-        sum(sent.after >= since for sent in one.sent),
+        sum(sent.newest >= since for sent in one.sent),  # what was there before is told of for its own sake
     )
