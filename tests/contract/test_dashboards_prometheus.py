@@ -16,10 +16,10 @@ import pytest
 
 from llmvitals.dashboards import grafana
 from llmvitals.schema import FAMILIES, Family, Kind
-from llmvitals.series import Series, series
+from llmvitals.series import series
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.triage.verdict import Outcome, State
-from support.prometheus import PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
 
 pytestmark = pytest.mark.prometheus
 
@@ -49,8 +49,6 @@ VALUES = {
 }
 
 GAUGES = {f"llm_{signal.id}" for signal in SIGNALS if signal.expr is None}  # a signal's gauge names its model
-
-Points = dict[Series, list[tuple[int, float]]]
 
 
 def track(values) -> list[tuple[int, float]]:

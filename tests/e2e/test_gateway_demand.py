@@ -17,9 +17,10 @@ from llmvitals.sources.assemble import Feed, observed
 from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
-from support.gateway import Running, body, serve, until
+from support.gateway import Running, body, serve
 from support.gateway_calls import has, looping, raw
 from support.upstream import Plan, Upstream
+from support.waiting import wait_for
 
 ORIGIN, SETTLED, STEP, PAGES = 1_800_000_000.0, 120.0, 5.0, 7
 DEMAND = frozenset({"retry-storm", "runaway-agent", "noisy-tenant", "fan-out", "uncached-repeats", "ghost-compute"})
@@ -147,7 +148,7 @@ def flood(world: World) -> None:
     before = len(world.engine.asked)
     with ThreadPoolExecutor(2) as pool:
         calls = [pool.submit(world.fresh, headers={"x-tenant": "flood"}) for _ in range(2)]
-        until(lambda: len(world.engine.asked) == before + 2)
+        wait_for(lambda: len(world.engine.asked) == before + 2)
         assert [world.fresh() for _ in range(2)] == [429, 429]
         for plan in long:
             plan.answering = True
@@ -197,9 +198,9 @@ def leaving(world: World, *, ghost: bool) -> None:
         )
         has(client, b"word")
         client.close()
-        until(lambda: not world.gateway.kit.calls.live, "the end of the call at the gateway")
+        wait_for(lambda: not world.gateway.kit.calls.live, "the end of the call at the gateway")
         plan.allowed = 5
-        until(lambda: world.engine.asked[-1].ended == ("done" if ghost else "left"))
+        wait_for(lambda: world.engine.asked[-1].ended == ("done" if ghost else "left"))
 
 
 # -- what is said of them ---------------------------------------------------------------------------------------------

@@ -26,10 +26,11 @@ from llmvitals.instrument import Gateway, Middleware, Refused
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.simulator.serve import Served
 from llmvitals.telemetry.gateways.contract import KIND
-from support.gateway import PATH, Running, body, example, serve, until
+from support.gateway import PATH, Running, body, example, serve
 from support.gateway_calls import has, held, looping, raw
 from support.gateway_pages import unknown
 from support.upstream import Plan, Upstream
+from support.waiting import wait_for
 
 TENANT, SESSION, USER = "x-tenant", "x-session", "x-user-request"
 
@@ -71,7 +72,7 @@ def test_a_call_is_counted_once_in_each_family(engine):
     engine.usual = Plan(tokens=4)
     with serve(engine.url) as gateway:
         assert gateway.ask("one two three", stream=True, headers={TENANT: "search"}).status_code == 200
-        until(lambda: gateway.shows("requests_total", status="200", tenant="search") == 1)
+        wait_for(lambda: gateway.shows("requests_total", status="200", tenant="search") == 1)
         assert gateway.shows("calls_total") == 1
         assert gateway.shows("upstream_requests_total", upstream="engine-0", status="200") == 1
         assert gateway.shows("tokens_total", tenant="search") == 3 + 4
@@ -103,8 +104,8 @@ def test_a_client_that_leaves_in_the_middle_of_a_stream_is_counted_and_its_call_
         has(client, b"word")
         assert gateway.shows("calls_running") == 1
         client.close()
-        until(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
-        until(lambda: gateway.shows("requests_total", status="499") == 1)
+        wait_for(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
+        wait_for(lambda: gateway.shows("requests_total", status="499") == 1)
         assert gateway.shows("disconnects_total") == 1
         assert gateway.shows("streams_cut_total") == 0
         assert gateway.shows("calls_running") == 0
@@ -116,10 +117,10 @@ def test_a_client_that_leaves_before_the_first_token_is_noticed_while_the_engine
     engine.next.append(Plan(answering=False))
     with serve(engine.url) as gateway:
         client = raw(gateway.port, body("tell me", stream=True))
-        until(lambda: engine.asked, "the call at the engine")
+        wait_for(lambda: engine.asked, "the call at the engine")
         client.close()
-        until(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
-        until(lambda: gateway.shows("requests_total", status="499") == 1)
+        wait_for(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
+        wait_for(lambda: gateway.shows("requests_total", status="499") == 1)
         assert gateway.shows("disconnects_total") == 1
         assert gateway.shows("upstream_requests_total", upstream="engine-0") == 0, "it never answered"
 
@@ -141,12 +142,12 @@ def test_two_lines_of_a_gateway_are_enough_to_notice_it(engine, begun):
     engine.next.append(Plan(tokens=9, allowed=1, answering=begun))
     with Running(Middleware(app, kit=kit), kit) as gateway:
         leaving = raw(gateway.port, body("tell me", stream=True))
-        until(lambda: engine.asked, "the call at the engine")
+        wait_for(lambda: engine.asked, "the call at the engine")
         if begun:
             has(leaving, b"word")
         leaving.close()
-        until(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
-        until(lambda: gateway.shows("requests_total", status="499") == 1)
+        wait_for(lambda: engine.asked[0].ended == "left", "the cancellation at the engine")
+        wait_for(lambda: gateway.shows("requests_total", status="499") == 1)
         assert gateway.shows("disconnects_total") == 1
 
 
@@ -159,10 +160,10 @@ def test_an_engine_that_breaks_off_is_told_from_a_client_that_left(engine, strea
             assert answer.text.count('"delta"') == 2
             assert "broke off" in answer.text
             assert "[DONE]" not in answer.text
-            until(lambda: gateway.shows("streams_cut_total", reason="upstream") == 1)
+            wait_for(lambda: gateway.shows("streams_cut_total", reason="upstream") == 1)
         else:
             assert answer.status_code == 502
-        until(lambda: gateway.shows("requests_total", status="200" if stream else "502") == 1)
+        wait_for(lambda: gateway.shows("requests_total", status="200" if stream else "502") == 1)
         assert gateway.shows("disconnects_total") == 0
         assert gateway.shows("streams_cut_total", reason="timeout") == 0
 
@@ -171,7 +172,7 @@ def test_a_stream_that_falls_silent_is_cut_by_the_gateways_own_clock(engine):
     engine.next.append(Plan(tokens=9, allowed=1))
     with serve(engine.url, silence=0.2) as gateway:
         assert "broke off" in gateway.ask(stream=True).text
-        until(lambda: gateway.shows("streams_cut_total", reason="timeout") == 1)
+        wait_for(lambda: gateway.shows("streams_cut_total", reason="timeout") == 1)
         assert gateway.shows("streams_cut_total", reason="upstream") == 0
 
 
@@ -204,10 +205,10 @@ def test_a_client_that_leaves_the_queue_never_reaches_the_engine(engine):
     with serve(engine.url, concurrency=1, ttl=30.0) as gateway:
         with held(gateway, engine):
             client = raw(gateway.port, body("never mind"))
-            until(lambda: gateway.shows("queue_waiting") == 1)
+            wait_for(lambda: gateway.shows("queue_waiting") == 1)
             client.close()
-            until(lambda: gateway.shows("queue_dropped_total", reason="left") == 1)
-            until(lambda: gateway.shows("requests_total", status="499") == 1)
+            wait_for(lambda: gateway.shows("queue_dropped_total", reason="left") == 1)
+            wait_for(lambda: gateway.shows("requests_total", status="499") == 1)
             assert gateway.shows("disconnects_total") == 1
             assert gateway.shows("queue_waiting") == 0
         assert len(engine.asked) == 1
@@ -217,7 +218,7 @@ def test_whoever_waits_gets_the_place_as_it_comes_free(engine):
     with serve(engine.url, concurrency=1, ttl=30.0) as gateway, ThreadPoolExecutor(1) as pool:
         with held(gateway, engine):
             second = pool.submit(gateway.ask)
-            until(lambda: gateway.shows("queue_waiting") == 1)
+            wait_for(lambda: gateway.shows("queue_waiting") == 1)
         assert second.result().status_code == 200
         assert gateway.shows("queue_seconds_count") == 2
         assert gateway.shows("queue_seconds_bucket", le="0.01") == 1
@@ -233,7 +234,7 @@ def test_tokens_that_do_not_fit_are_refused_and_those_set_aside_are_shown_by_ten
             assert gateway.shows("tenant_sequences", tenant="search") == 2
             refused = gateway.ask("x" * 400, max_tokens=400)
             assert (refused.status_code, refused.json()["error"]["code"]) == (429, "tokens")
-        until(lambda: gateway.shows("reserved_tokens", tenant="search") == 0)
+        wait_for(lambda: gateway.shows("reserved_tokens", tenant="search") == 0)
         assert gateway.ask("x" * 400, max_tokens=400).status_code == 200
 
 
@@ -298,7 +299,7 @@ def test_a_tenant_that_floods_is_told_from_those_that_wait_for_it(engine):
         with held(gateway, engine, n=2, text="long " * 50, headers={TENANT: "flood"}):
             assert gateway.shows("tenant_sequences", tenant="flood") == 2
             quiet = [pool.submit(gateway.ask, "hi", headers={TENANT: "quiet"}) for _ in range(3)]
-            until(lambda: gateway.shows("queue_waiting") == 3)
+            wait_for(lambda: gateway.shows("queue_waiting") == 3)
             assert gateway.shows("tenant_sequences", tenant="quiet") == 3
         assert [call.result().status_code for call in quiet] == [200] * 3
         assert gateway.shows("tokens_total", tenant="flood") == 2 * (50 + 3)
@@ -355,7 +356,7 @@ def test_the_engine_is_told_the_gateways_span_as_its_caller_not_the_clients(engi
     above = f"00-{'a' * 32}-{'b' * 16}-01"
     with serve(engine.url, kit={"tracer_provider": provider}) as gateway:
         gateway.ask(stream=True, headers={"traceparent": above, TENANT: "search"})
-        until(kept.get_finished_spans, "the span")
+        wait_for(kept.get_finished_spans, "the span")
     (span,) = kept.get_finished_spans()
     assert span.context is not None
     assert span.parent is not None
@@ -377,17 +378,17 @@ def test_it_stands_in_front_of_the_simulated_engine_too():
     with Served(scenario("idle").live(origin=time.time())) as simulated, serve(simulated.url) as gateway:
         answer = gateway.ask("one two three", stream=True, model="sim-8b", max_tokens=4, headers={TENANT: "search"})
         (usage,) = re.findall(r'"total_tokens":\s*(\d+)', answer.text)
-        until(lambda: gateway.shows("tokens_total", tenant="search") == float(usage))
+        wait_for(lambda: gateway.shows("tokens_total", tenant="search") == float(usage))
         leaving = raw(gateway.port, body("count to a thousand", stream=True, model="sim-8b", max_tokens=1000))
         has(leaving, b"data:")
         leaving.close()
-        until(lambda: gateway.shows("disconnects_total") == 1)
+        wait_for(lambda: gateway.shows("disconnects_total") == 1)
 
         def running() -> float:
             page = httpx.get(simulated.page_url).text
             return sum(map(float, re.findall(r"^vllm:num_requests_running\S* (\S+)$", page, flags=re.M)))
 
-        until(lambda: running() == 0, "the end of the engine's work")
+        wait_for(lambda: running() == 0, "the end of the engine's work")
         page = httpx.get(simulated.page_url).text
         assert re.findall(r'^vllm:request_success_total\{.*finished_reason="length".*\} (\S+)$', page, flags=re.M) == [
             "1.0"

@@ -24,11 +24,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from support import otlp
 from support.command import argv, llmvitals
-from support.gateway import PATH, ROOT, serve, until
+from support.gateway import PATH, ROOT, serve
 from support.gateway_calls import has, raw
 from support.hostile import vllm_page
-from support.prometheus import free_port
 from support.upstream import Asked, Plan, Upstream
+from support.waiting import free_port, wait_for
 
 ASKED, ANSWERED, NAMED = "mandrake7f3a", "zanzibar91c2", "quokka55d8"
 SECRETS = (ASKED, ANSWERED, NAMED)
@@ -84,7 +84,7 @@ def in_all_ways(url: str, engine: Upstream, port: int) -> None:
     leaving = raw(port, secret_body(stream=True), HEADERS)
     has(leaving, ANSWERED.encode())
     leaving.close()
-    until(lambda: mine()[-1].ended == "left")
+    wait_for(lambda: mine()[-1].ended == "left")
     assert len(mine()) == 8, "it did reach the engine"
 
 
@@ -111,7 +111,7 @@ def test_nothing_of_it_is_in_the_gateways_page_log_spans_or_memory(engine, caplo
     provider.add_span_processor(SimpleSpanProcessor(spans))
     with serve(engine.url, kit={"tracer_provider": provider}) as gateway:
         in_all_ways(gateway.url, engine, gateway.port)
-        until(lambda: not gateway.kit.calls.live)
+        wait_for(lambda: not gateway.kit.calls.live)
         clean({"page": gateway.text(), "spans": "\n".join(span.to_json() for span in spans.get_finished_spans())})
         assert gateway.shows("exact_repeats_total"), "prompts were looked at"
         assert gateway.shows("session_calls_peak")
@@ -154,7 +154,7 @@ def running(log: Path, words: list[str], sign: str, **env: str) -> Iterator[None
     with log.open("wb") as sink:
         process = subprocess.Popen(words, stdout=sink, stderr=sink, env={**os.environ, "PYTHONUNBUFFERED": "1", **env})
     try:
-        until(lambda: sign in log.read_text() or process.poll() is not None, sign, 20)
+        wait_for(lambda: sign in log.read_text() or process.poll() is not None, sign, 20)
         assert process.poll() is None, log.read_text()
         yield
     finally:
@@ -196,9 +196,9 @@ def test_nothing_of_it_is_on_pages_in_logs_captures_or_reports(engine, tmp_path)
         )
         exporter = httpx.Client(base_url=at["exporter"], timeout=10)
         counted = re.compile(r'^llm_span_requests_total\{.*ended="ok".*vantage="gateway"\} [1-9]', re.M)
-        until(lambda: counted.search(exporter.get("/metrics").text), "the gateway's spans", 10)
+        wait_for(lambda: counted.search(exporter.get("/metrics").text), "the gateway's spans", 10)
         probed = re.compile(r'^llm_probe_requests_total\{.*outcome="ok".*\} [1-9]', re.M)
-        until(lambda: probed.search(exporter.get("/metrics").text), "a probe whose answer holds the secret", 10)
+        wait_for(lambda: probed.search(exporter.get("/metrics").text), "a probe whose answer holds the secret", 10)
         assert all(call.plan.text == ANSWERED for call in engine.asked[known:])
         told = {path: exporter.get(path).content for path in ("/metrics", "/triage", "/history", "/replicas", "/")}
         told["OpenMetrics"] = exporter.get("/metrics", headers={"accept": "application/openmetrics-text"}).content

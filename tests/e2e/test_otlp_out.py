@@ -28,8 +28,9 @@ from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Otlp, Settings, Target, load
 from llmvitals.telemetry.ingest import RawPage
 from support import tls
-from support.collector import COLLECTORS, GrpcCollector, HttpCollector, metrics, shown, until
+from support.collector import COLLECTORS, GrpcCollector, HttpCollector, metrics, shown
 from support.hostile import vllm_page
+from support.waiting import wait_for
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PAGES = {
@@ -227,9 +228,9 @@ def test_a_collector_that_hangs_delays_no_cycle_and_no_page_and_not_the_end(prot
     with COLLECTORS[protocol](wait=30.0) as collector:
         otlp = Otlp(endpoint=collector.endpoint, protocol=protocol, interval_seconds=0.05, timeout_seconds=20.0)
         with exporter(otlp) as running:
-            until(lambda: collector.asked == 1)
+            wait_for(lambda: collector.asked == 1)
             before = running.board.cycles
-            until(lambda: running.board.cycles >= before + 5)
+            wait_for(lambda: running.board.cycles >= before + 5)
             began = time.monotonic()
             page = requests.get(running.url + "/metrics", timeout=5).text
             assert time.monotonic() - began < 1.0
@@ -259,7 +260,7 @@ def test_the_exporter_pushes_and_says_so_on_its_page(protocol):
     with COLLECTORS[protocol]() as collector:
         otlp = Otlp(endpoint=collector.endpoint, protocol=protocol, interval_seconds=0.1)
         with exporter(otlp) as running:
-            until(lambda: running._site.own.push.exports[OK] >= 2)
+            wait_for(lambda: running._site.own.push.exports[OK] >= 2)
             page = shown(requests.get(running.url + "/metrics", timeout=5).content)
         got = collector.samples
     key = frozenset({"instance": "a", "model": "m", "engine": "vllm", "rank": "0"}.items())
@@ -273,7 +274,7 @@ def test_the_exporter_pushes_and_says_so_on_its_page(protocol):
 
 def test_without_an_endpoint_nothing_is_pushed_or_told():
     with exporter(Otlp()) as running:
-        until(lambda: running.newest)
+        wait_for(lambda: running.newest)
         assert "llmvitals_otlp" not in requests.get(running.url + "/metrics", timeout=5).text
         assert not any(thread.name == "otlp" for thread in threading.enumerate())
 
@@ -284,11 +285,11 @@ def test_a_reload_pushes_elsewhere_and_goes_on_counting():
         GrpcCollector() as second,
         exporter(Otlp(endpoint=first.endpoint, interval_seconds=0.05)) as running,
     ):
-        until(lambda: len(first.got) >= 4)
+        wait_for(lambda: len(first.got) >= 4)
         running.reload(settings(Otlp(endpoint=second.endpoint, protocol="grpc", interval_seconds=0.05)))
-        until(lambda: len(second.got) >= 2)
+        wait_for(lambda: len(second.got) >= 2)
         before = len(first.got)
-        until(lambda: len(second.got) >= 6)
+        wait_for(lambda: len(second.got) >= 6)
         assert len(first.got) == before
         assert running._site.own.push.exports[OK] >= 4
         running.reload(settings(Otlp()))
@@ -307,11 +308,11 @@ def test_a_reload_pushes_elsewhere_and_goes_on_counting():
 
 def test_settings_that_cannot_be_used_leave_what_pushes_as_it_is():
     with HttpCollector() as collector, exporter(Otlp(endpoint=collector.endpoint, interval_seconds=0.05)) as running:
-        until(lambda: collector.got)
+        wait_for(lambda: collector.got)
         with pytest.raises(SettingsError, match="cannot be read"):
             running.reload(settings(Otlp(endpoint=collector.endpoint, headers_file="/nowhere/headers.yaml")))
         before = len(collector.got)
-        until(lambda: len(collector.got) > before)
+        wait_for(lambda: len(collector.got) > before)
 
 
 # -- headers, TLS, settings ----------------------------------------------------------------------------------------------

@@ -21,8 +21,11 @@ from llmvitals.settings import Alerts, Burn, Exporter, Kubernetes, Node, Setting
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.setup import Setup
 from llmvitals.simulator.workload import Lengths, Stream, Workload
-from support.page_out import Command, Crowded, Receivers, Told, hurried
-from support.prometheus import AlertmanagerServer, PrometheusServer, fetch, free_port, wait_for
+from support import hurried
+from support.page_out import Command, Crowded, cut
+from support.prometheus import AlertmanagerServer, PrometheusServer, fetch
+from support.waiting import free_port, wait_for
+from support.webhook import Told, Webhook
 
 pytestmark = pytest.mark.prometheus
 
@@ -76,7 +79,7 @@ class Stage:
     exporter: Command
     prometheus: PrometheusServer
     alertmanager: AlertmanagerServer
-    receivers: Receivers
+    receivers: Webhook
 
     def state(self, name: str, instance: str) -> str:
         """What the Alertmanager does with an alert: active, or suppressed; '' where it holds none."""
@@ -92,7 +95,7 @@ class Stage:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """Everything up, and nothing wrong."""
     with ExitStack() as stack:
-        receivers = stack.enter_context(Receivers())
+        receivers = stack.enter_context(Webhook())
         beside = stack.enter_context(Command(tmp_path / "b", "/health", "simulate", "healthy", "--serve", "{address}"))
         port = free_port()
         engine = stack.enter_context(Crowded(_engine(), port))
@@ -106,7 +109,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         exporter = stack.enter_context(
             Command(tmp_path / "exporter", "/readyz", "serve", "--settings", path, "--listen", "{address}")
         )
-        rules, config = hurried(tmp_path, settings, receivers.url)
+        rules = hurried.rules(tmp_path, settings, cut)
+        config = hurried.write_example(tmp_path, hurried.example(settings, receivers.url, cut))
         alertmanager = stack.enter_context(AlertmanagerServer(tmp_path / "am", config))
         prometheus = stack.enter_context(
             PrometheusServer(
@@ -136,7 +140,7 @@ def test_who_is_woken_by_what(stage: Stage) -> None:
 
 def _overload(stage: Stage) -> None:
     """One page, with what leads and what to set against it; what explains it stays quiet."""
-    fault = time.monotonic()
+    fault = time.time()
     stage.engine.crowd(CROWD, prompt=PROMPT, output=OUTPUT)
     page = _arrives(stage, "firing", HURT, A)
     assert page.t - fault < PATIENCE
@@ -161,7 +165,7 @@ def _recovery(stage: Stage) -> None:
 
 def _death(stage: Stage) -> None:
     """Nobody answers any more, then somebody does."""
-    dead = time.monotonic()
+    dead = time.time()
     stage.engine.kill()
     page = _arrives(stage, "firing", GONE, A)
     assert page.t - dead < PATIENCE
@@ -176,14 +180,14 @@ def _death(stage: Stage) -> None:
 
 def _blindness(stage: Stage) -> None:
     """Without an exporter every target looks gone. That is told of none of them."""
-    blind = time.monotonic()
+    blind = time.time()
     stage.exporter.close()
     page = _arrives(stage, "firing", NOBODY, "")
     assert page.t - blind < PATIENCE
     assert _runbook(page, "runbook_url") == "nobody-watches"
     for target in (A, B):
         wait_for(
-            lambda target=target: stage.state(GONE, target) == "suppressed",  # type: ignore[misc]
+            lambda target=target: stage.state(GONE, target) == "suppressed",
             f"that {target} looks gone to be silenced",
             PATIENCE,
         )

@@ -14,9 +14,10 @@ from llmvitals.settings import Settings, Spans, Target
 from llmvitals.telemetry.probe import Prober
 from support import senders
 from support.answers import Answer, Answers, Asked
-from support.collector import shown, until
+from support.collector import shown
 from support.hostile import vllm_page
 from support.otlp import body, span_id, trace_id, vllm_resource, vllm_span
+from support.waiting import wait_for
 
 ANSWER = b'data: {"choices":[{"delta":{"content":"one"}}]}\n\ndata: [DONE]\n\n'
 
@@ -65,13 +66,13 @@ def test_a_probe_s_span_tells_the_front_end_and_counts_as_no_user_s_request(monk
                 }
 
             receiver = running.receiver.address("http")
-            until(lambda: engine.traces)
+            wait_for(lambda: engine.traces)
             _, trace, span, _ = engine.traces[0].split("-")
             engine.tell(receiver, trace, span)
             engine.tell(receiver, trace_id(), span_id())
             around = "llm_span_frontend_seconds_{} parent=client slo_class=probe"
-            until(lambda: around.format("count") in page())
-            until(lambda: any(name.startswith("llm_slo_requests_total") for name in page()))
+            wait_for(lambda: around.format("count") in page())
+            wait_for(lambda: any(name.startswith("llm_slo_requests_total") for name in page()))
             found = page()
     took = found["llm_probe_e2e_seconds_sum"] - 0.02
     assert found[around.format("count")] == 1.0

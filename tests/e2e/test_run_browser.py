@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from importlib.util import find_spec
@@ -11,18 +10,13 @@ from importlib.util import find_spec
 import pytest
 
 from support.command import argv
+from support.waiting import free_port
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(find_spec("streamlit") is None, reason="the app needs streamlit"),
 ]
 CAUSE = re.compile(r"CAUSE preemption-thrash .* Set --max-num-seqs to (\d+)\.")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import select
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -17,25 +16,9 @@ import requests
 from llmvitals.cli.follow import is_news, line
 from llmvitals.triage.verdict import Action, Finding, Outcome, Verdict
 from support.command import argv
+from support.waiting import free_port, wait_for
 
-PATIENCE = 60.0
 HEALTHY, ILL = "HEALTHY  simulated-vllm (sim-8b)", "CAUSE preemption-thrash  simulated-vllm (sim-8b)"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def until(condition, what: str, patience: float = PATIENCE):
-    """Poll until the condition gives something."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what} did not come within {patience:.0f} s")
 
 
 def children(pid: int) -> list[int]:
@@ -80,10 +63,10 @@ def test_the_demo_falls_ill_and_terminal_exporter_and_app_agree(running):
     port, app_port = free_port(), free_port()
     run = running("--port", port, "--app-port", app_port)
     pid = run.process.pid
-    until(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
-    until(lambda: answers(f"http://127.0.0.1:{app_port}/_stcore/health"), "the app")
+    wait_for(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
+    wait_for(lambda: answers(f"http://127.0.0.1:{app_port}/_stcore/health"), "the app")
     (app,) = children(pid)
-    said = until(lambda: ILL in (text := run.said()) and text, "the fall into preemption", 40)
+    said = wait_for(lambda: ILL in (text := run.said()) and text, "the fall into preemption", 40)
     assert "simulated vLLM, not your server" in said.splitlines()[0]
     assert f"app       http://127.0.0.1:{app_port}" in said
     assert said.index(HEALTHY) < said.index(ILL)
@@ -110,7 +93,7 @@ def test_the_demo_falls_ill_and_terminal_exporter_and_app_agree(running):
 def test_without_the_app_there_is_no_child_and_sigterm_ends_it(running):
     port = free_port()
     run = running("--no-app", "--port", port)
-    until(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
+    wait_for(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
     assert children(run.process.pid) == []
     assert "app  " not in run.said()
     run.process.send_signal(signal.SIGTERM)
@@ -122,10 +105,10 @@ def test_an_app_that_dies_is_said_and_the_rest_goes_on(running):
     if find_spec("streamlit") is None:
         pytest.skip("the app needs streamlit")
     run = running("--port", free_port(), "--app-port", free_port())
-    (app,) = until(lambda: children(run.process.pid), "the app's process", 15)
+    (app,) = wait_for(lambda: children(run.process.pid), "the app's process", 15)
     os.kill(app, signal.SIGKILL)
-    until(lambda: "app       ended: " in run.said(), "the notice", 15)
-    until(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
+    wait_for(lambda: "app       ended: " in run.said(), "the notice", 15)
+    wait_for(lambda: HEALTHY in run.said(), "the healthy verdict", 15)
     run.process.send_signal(signal.SIGINT)
     assert run.process.wait(15) == 0
 
@@ -150,10 +133,10 @@ def test_ctrl_c_on_a_terminal_ends_it_cleanly():
     def drawn() -> bool:
         return read() and b"HEALTHY" in shown
 
-    until(drawn, "the screen", 20)
+    wait_for(drawn, "the screen", 20)
     assert b"simulated vLLM, not your server" in shown
     os.write(terminal, b"\x03")
-    status = until(lambda: (read() and False) or ((w := os.waitpid(pid, os.WNOHANG))[0] and w), "its end", 20)[1]
+    status = wait_for(lambda: (read() and False) or ((w := os.waitpid(pid, os.WNOHANG))[0] and w), "its end", 20)[1]
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 0
     assert b"Traceback" not in shown

@@ -17,6 +17,7 @@ from llmvitals.simulator.serve import Served
 from llmvitals.simulator.workload import Lengths, Workload
 from support.command import llmvitals, one_clear_line
 from support.hostile import Hostile
+from support.waiting import free_port
 
 POOL, PROMPT, OUTPUT = 16_384, 150, 400  # the demo's KV tokens, and the long answers' mean lengths
 
@@ -93,12 +94,6 @@ def test_real_servers_are_watched_and_answered_with_the_exit_code_of_the_worst(q
     assert "simulated" not in ran.out
     assert "preemption-thrash" in ran.out
     assert ran.out.index("CAUSE") < ran.out.index("HEALTHY")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_bad_input_is_one_clear_line():

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from llmvitals.alerts.alertmanager import EXAMPLE_URL, config
 from llmvitals.alerts.firing import Episode
 from llmvitals.alerts.notify import labels_of, notices
 from llmvitals.alerts.policy import BY_NAME
 from llmvitals.settings import Settings
+from support import hurried
 from support.prometheus import AlertmanagerServer
+from support.webhook import Notification, Webhook
 
 pytestmark = pytest.mark.prometheus
 
 WAIT, INTERVAL, REPEAT = 2, 3, 8
+WAITS = {"group_wait": f"{WAIT}s", "group_interval": f"{INTERVAL}s", "repeat_interval": f"{REPEAT}s"}
 """Seconds: groups are looked at 2, 5, 8, 11 and 14 s after their first alert. Nothing happens near those moments."""
 LATE = 0.9
 """Seconds by which a delivery may come late on a busy machine."""
@@ -58,43 +57,6 @@ class Delivery:
     resolved: tuple[tuple[str, str], ...]
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 64  # a second lost to a full queue would be a delivery that comes late
-
-
-class Receiver:
-    """A webhook that keeps what it gets, with the moment."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[float, dict[str, Any]]] = []
-        got = self.got
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                now = time.time()
-                got.append((now, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Be quiet."""
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
-
-
 def _episodes() -> list[Episode]:
     return [
         Episode(
@@ -103,14 +65,6 @@ def _episodes() -> list[Episode]:
         for script, rows in SCRIPTS.items()
         for name, fired, ended, instance in rows
     ]
-
-
-def _hurried(url: str) -> dict[str, Any]:
-    """The example with seconds for its minutes."""
-    made: dict[str, Any] = json.loads(json.dumps(config(Settings())).replace(EXAMPLE_URL, url))
-    for route in (made["route"], *made["route"]["routes"]):
-        route |= {"group_wait": f"{WAIT}s", "group_interval": f"{INTERVAL}s", "repeat_interval": f"{REPEAT}s"}
-    return made
 
 
 def _tell(alertmanager: str, episodes: list[Episode], start: float) -> None:
@@ -134,16 +88,20 @@ def _tell(alertmanager: str, episodes: list[Episode], start: float) -> None:
         urllib.request.urlopen(request, timeout=5).close()
 
 
-def _delivered(got: list[tuple[float, dict[str, Any]]], start: float) -> list[Delivery]:
-    def those(body: dict[str, Any], status: str) -> tuple[tuple[str, str], ...]:
+def _delivered(got: list[Notification], start: float) -> list[Delivery]:
+    def those(body: Mapping[str, Any], status: str) -> tuple[tuple[str, str], ...]:
         alerts = (a["labels"] for a in body["alerts"] if a["status"] == status)
         return tuple(sorted((labels["alertname"], labels["instance"]) for labels in alerts))
 
     return [
         Delivery(
-            t - start, body["receiver"], body["groupLabels"]["model"], those(body, "firing"), those(body, "resolved")
+            one.t - start,
+            one.body["receiver"],
+            one.body["groupLabels"]["model"],
+            those(one.body, "firing"),
+            those(one.body, "resolved"),
         )
-        for t, body in got
+        for one in got
     ]
 
 
@@ -157,20 +115,20 @@ def _expected(episodes: list[Episode], made: dict[str, Any]) -> list[Delivery]:
     ]
 
 
-def test_the_same_is_delivered_at_the_same_time(tmp_path: Path, receiver: Receiver) -> None:
-    made, episodes = _hurried(receiver.url), _episodes()
-    path = tmp_path / "alertmanager.yml"
-    path.write_text(yaml.safe_dump(made), encoding="utf-8")
-    with AlertmanagerServer(tmp_path / "am", path) as alertmanager:
-        start = time.time() + 0.2
-        _tell(alertmanager.url, episodes, start)
-        last = max(e.ended for e in episodes if e.ended is not None)
-        time.sleep(max(0.0, start + last + INTERVAL - time.time()))
-    delivered = sorted(_delivered(receiver.got, start), key=lambda one: one.t)
+def test_the_same_is_delivered_at_the_same_time(tmp_path: Path) -> None:
+    episodes = _episodes()
+    with Webhook() as receivers:
+        made = hurried.example(Settings(), receivers.url, lambda name, _: WAITS[name])
+        with AlertmanagerServer(tmp_path / "am", hurried.write_example(tmp_path, made)) as alertmanager:
+            start = time.time() + 0.2
+            _tell(alertmanager.url, episodes, start)
+            last = max(e.ended for e in episodes if e.ended is not None)
+            time.sleep(max(0.0, start + last + INTERVAL - time.time()))
+    delivered = sorted(_delivered(receivers.got, start), key=lambda one: one.t)
     expected = _expected(episodes, made)
-    for script, receiver_ in product(SCRIPTS, ("pager", "tickets")):
-        theirs = [one for one in delivered if (one.script, one.receiver) == (script, receiver_)]
-        ours = [one for one in expected if (one.script, one.receiver) == (script, receiver_)]
+    for script, receiver in product(SCRIPTS, ("pager", "tickets")):
+        theirs = [one for one in delivered if (one.script, one.receiver) == (script, receiver)]
+        ours = [one for one in expected if (one.script, one.receiver) == (script, receiver)]
         assert [(one.firing, one.resolved) for one in ours] == [(one.firing, one.resolved) for one in theirs], script
         assert all(-0.1 <= b.t - a.t <= LATE for a, b in zip(ours, theirs, strict=True)), (script, ours, theirs)
     assert {one.script for one in expected} == set(SCRIPTS) - {"too-short"}

@@ -24,8 +24,8 @@ from llmvitals.series import series
 from llmvitals.settings import Settings
 from llmvitals.signals.promql_ast import show
 from support.backfilled import backfilled
-from support.plays import FAULTS, Points, joined, told
-from support.prometheus import PrometheusServer
+from support.plays import FAULTS, told
+from support.prometheus import Points, PrometheusServer, joined
 from support.runbooks import PAGES, queries
 
 pytestmark = pytest.mark.prometheus

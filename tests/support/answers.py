@@ -31,6 +31,10 @@ class Asked:
 Maker = Callable[[Asked], Answer]
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # what finds the queue full is tried again a second later
+
+
 class Answers:
     """Serves ``{path: Answer or function}`` on 127.0.0.1; other paths are 404. ``asked`` lists the requests."""
 
@@ -60,7 +64,7 @@ class Answers:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 

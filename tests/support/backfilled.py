@@ -9,8 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from support.plays import Points
-from support.prometheus import PrometheusServer, binary, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer, binary, load_blocks, openmetrics
 
 STEP = "30s"
 

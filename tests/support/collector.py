@@ -6,7 +6,6 @@ import gzip
 import math
 import ssl
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
@@ -177,11 +176,3 @@ def shown(page: bytes) -> dict[Key, float]:
         for family in text_string_to_metric_families(page.decode())
         for s in family.samples
     }
-
-
-def until(true: Any, seconds: float = 10.0) -> None:
-    """Wait for something that happens in another thread."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)

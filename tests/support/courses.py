@@ -17,10 +17,7 @@ INSTANCE, MODEL = "a:8000", "m"
 
 def course(moments: Iterable[Mapping[str, Any]], *, step: float = STEP, model: str = MODEL) -> Course:
     """One moment per entry, ``step`` seconds apart; an entry may say its own ``t`` in seconds after the start."""
-    made = (
-        Moment(**{**one, "t": START + one.get("t", at * step)})  # type: ignore[arg-type]
-        for at, one in enumerate(moments)
-    )
+    made = (Moment(**{**one, "t": START + one.get("t", at * step)}) for at, one in enumerate(moments))
     return Course(INSTANCE, model, tuple(made))
 
 

@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -18,6 +17,7 @@ import uvicorn
 from llmvitals.instrument import Gateway
 from llmvitals.series import Snapshot
 from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = "/v1/chat/completions"
@@ -35,15 +35,6 @@ def example() -> ModuleType:
     return sys.modules["example_gateway"]
 
 
-def until(check: Callable[[], Any], what: str = "what the test waits for", seconds: float = 5.0) -> Any:
-    """The first true value of ``check``; fails when there is none in time."""
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.005)
-    return found
-
-
 class Running:
     """``app`` served until the block ends. ``kit``: what its page is read from."""
 
@@ -59,7 +50,7 @@ class Running:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        until(lambda: self._server.started, "the gateway")
+        wait_for(lambda: self._server.started, "the gateway")
         return self
 
     def __exit__(self, *_: object) -> None:

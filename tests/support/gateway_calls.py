@@ -8,8 +8,9 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from support.gateway import PATH, Running, until
+from support.gateway import PATH, Running
 from support.upstream import Plan, Upstream
+from support.waiting import wait_for
 
 
 @contextlib.contextmanager
@@ -20,7 +21,7 @@ def held(gateway: Running, engine: Upstream, n: int = 1, **more: object) -> Iter
     before = len(engine.asked)
     with ThreadPoolExecutor(n) as pool:
         calls = [pool.submit(gateway.ask, **more) for _ in range(n)]
-        until(lambda: len(engine.asked) == before + n, "the calls at the engine")
+        wait_for(lambda: len(engine.asked) == before + n, "the calls at the engine")
         try:
             yield plans
         finally:

@@ -1,24 +1,14 @@
-"""What stands around the alerts in a run of the whole way: an engine that can be overloaded at will, the real processes, receivers
-of notifications, and the generated files with their waits cut.
-"""
+"""What stands around the alerts in a run of the whole way: an engine that can be overloaded at will, and the real processes."""
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
 
-import yaml
-
-from llmvitals.alerts.alertmanager import EXAMPLE_URL
-from llmvitals.alerts.rules import files
-from llmvitals.settings import Settings, seconds_of
+from llmvitals.settings import seconds_of
 from llmvitals.simulator.door import Door, Visit
 from llmvitals.simulator.live import Live
 from llmvitals.simulator.serve import Served
@@ -26,9 +16,7 @@ from llmvitals.simulator.setup import Setup
 from support.prometheus import Service
 
 HURRY = 20.0
-"""Every wait of the rules and of the Alertmanager's example is divided by this, so that they keep their order."""
-
-_WAITS = ("group_wait", "group_interval", "repeat_interval")
+"""Every wait of the rules and of the Alertmanager's example is divided by this."""
 
 
 class Crowded:
@@ -99,88 +87,6 @@ class Command(Service):
         return [sys.executable, "-m", "llmvitals", *self._words]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One alert of one notification: when it came (``time.monotonic``), to whom, and what it said."""
-
-    t: float
-    receiver: str
-    group: Mapping[str, str]
-    status: str
-    name: str
-    instance: str
-    annotations: Mapping[str, str]
-
-
-class Receivers:
-    """A webhook on loopback that plays both receivers of the example and keeps what came, in order."""
-
-    def __init__(self) -> None:
-        self.told: list[Told] = []
-        told = self.told
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                now = time.monotonic()
-                told.extend(
-                    Told(
-                        now,
-                        body["receiver"],
-                        body["groupLabels"],
-                        alert["status"],
-                        alert["labels"]["alertname"],
-                        alert["labels"].get("instance", ""),
-                        alert["annotations"],
-                    )
-                    for alert in body["alerts"]
-                )
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Be quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def first(self, receiver: str, status: str, name: str, instance: str = "") -> Told | None:
-        """The first notification of this alert, if it came."""
-        wanted = (receiver, status, name, instance)
-        return next((one for one in self.told if (one.receiver, one.status, one.name, one.instance) == wanted), None)
-
-    def rung(self, receiver: str, since: float = 0.0) -> list[tuple[str, str]]:
-        """Alert and instance of all that a receiver was told to fire from a moment on, in order; repetitions left out."""
-        found = [one for one in self.told if one.receiver == receiver and one.t >= since and one.status == "firing"]
-        return list(dict.fromkeys((one.name, one.instance) for one in found))
-
-
-def hurried(folder: Path, settings: Settings, receivers: str) -> tuple[list[Path], Path]:
-    """The generated rules and the Alertmanager's example, with nothing changed but the waits and the receivers' address."""
-    made = files(settings)
-    rules = []
-    for name in ("llmvitals-recording", "llmvitals-alerts"):
-        data = yaml.safe_load(made[f"alerts/{name}.yaml"])
-        for rule in (rule for group in data["groups"] for rule in group["rules"]):
-            rule |= {key: _cut(rule[key]) for key in ("for", "keep_firing_for") if key in rule}
-        rules.append(folder / f"{name}.yaml")
-        rules[-1].write_text(yaml.safe_dump(data), encoding="utf-8")
-    config = yaml.safe_load(made["alerts/alertmanager-example.yaml"].replace(EXAMPLE_URL, receivers))
-    for route in (config["route"], *config["route"]["routes"]):
-        route |= {key: _cut(route[key]) for key in _WAITS}
-    path = folder / "alertmanager.yml"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return rules, path
-
-
-def _cut(wait: str) -> str:
+def cut(_: str, wait: str) -> str:
+    """Every wait so much shorter, that they keep their order."""
     return wait if wait.startswith("0") else f"{round(1000 * seconds_of(wait) / HURRY)}ms"

@@ -19,11 +19,11 @@ from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
 from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
 from llmvitals.triage.verdict import State
+from support.prometheus import Points, joined, points_of
 
 SEED, TRIES = 7, 40
 DIALECT, SEVERITY = "vllm", "severe"
 FAULTS = tuple(row for row in SCENARIOS if row.kind is Kind.FAULT)
-Points = dict[Series, list[tuple[int, float]]]
 
 
 def told(scenario: str, before: float = 0.0) -> Points:
@@ -36,19 +36,10 @@ def told(scenario: str, before: float = 0.0) -> Points:
         job = Job(scenario, SEED, number, SEVERITY)
         if Draw(f"{SEED}/{row.name}/{number}/0", SEVERITY).one(row.dialects) != DIALECT:
             continue
-        points = points_of(watch(job), Settings())
+        points = played(watch(job), Settings())
         if fired(points) >= set(row.causes):
-            return joined([points_of(watch(job, fault=False), Settings(), shift=-before), points]) if before else points
+            return joined([played(watch(job, fault=False), Settings(), shift=-before), points]) if before else points
     raise AssertionError(f"in no play of {scenario} on {DIALECT} its check fires")
-
-
-def joined(parts: Iterable[Points]) -> Points:
-    """Points of several courses as those of one store, in order of time."""
-    found: Points = {}
-    for part in parts:
-        for key, samples in part.items():
-            found.setdefault(key, []).extend(samples)
-    return {key: sorted(samples) for key, samples in found.items()}
 
 
 def fired(points: Points) -> set[str]:
@@ -58,21 +49,20 @@ def fired(points: Points) -> set[str]:
     return {key.label("cause") for key, samples in firing if any(value == 1 for _, value in samples)}
 
 
-def points_of(run: Run, settings: Settings, *, shift: float = 0.0) -> Points:
+def played(run: Run, settings: Settings, *, shift: float = 0.0) -> Points:
     """Every sample of a play: its snapshots with all that was joined, promises, and from the onset on signals and verdict of the
     window at each page. ``shift``: seconds later than it was.
     """
     snapshots = [_renamed(one, run.row.name, run.labels["model"], shift) for one in run.snapshots]
-    found: Points = {}
+    shown: list[Snapshot] = []
     for at, newest in enumerate(snapshots):
         samples = {**newest.samples, **_samples(promises.groups([promises.Newest(newest)], settings))}
         if newest.t - shift >= ORIGIN + run.onset:
             window = [one for one in snapshots[: at + 1] if one.t >= newest.t - run.base.times.window - 1e-6]
             judged, _ = judge(window, settings)
             samples |= _samples(groups(judged, run.base.times.window))
-        for key, value in samples.items():
-            found.setdefault(key, []).append((round(newest.t * 1000), value))
-    return found
+        shown.append(replace(newest, samples=samples))
+    return points_of(shown)
 
 
 def _renamed(snapshot: Snapshot, instance: str, model: str, shift: float) -> Snapshot:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import pytest
 import yaml
 
 from llmvitals.series import Series, Snapshot
+from support.waiting import free_port, wait_for
 
-START_SECONDS = 60.0
-T = TypeVar("T")
+Points = dict[Series, list[tuple[int, float]]]
+"""Series with their samples: times in whole milliseconds, in order."""
 
 
 def binary(name: str) -> str:
@@ -30,25 +29,6 @@ def binary(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
-
-
-def free_port() -> int:
-    """A TCP port that was free on loopback a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(probe: Callable[[], T], what: str, seconds: float = START_SECONDS) -> T:
-    """Poll until ``probe`` gives something true; fails naming ``what``."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = probe()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds:g} s")
-        time.sleep(0.05)
 
 
 def fetch(url: str) -> bytes | None:
@@ -73,13 +53,22 @@ def openmetrics(points: Mapping[Series, Iterable[tuple[int, float]]]) -> str:
     return "\n".join([*lines, "# EOF\n"])
 
 
-def points_of(snapshots: Iterable[Snapshot]) -> dict[Series, list[tuple[int, float]]]:
+def points_of(snapshots: Iterable[Snapshot]) -> Points:
     """Snapshots turned on their side: every series with its samples, times in milliseconds."""
-    points: dict[Series, list[tuple[int, float]]] = {}
+    points: Points = {}
     for snapshot in snapshots:
         for key, value in snapshot.samples.items():
             points.setdefault(key, []).append((round(snapshot.t * 1000), value))
     return points
+
+
+def joined(parts: Iterable[Points]) -> Points:
+    """Points of several courses as those of one store, in order of time."""
+    found: Points = {}
+    for part in parts:
+        for key, samples in part.items():
+            found.setdefault(key, []).extend(samples)
+    return {key: sorted(samples) for key, samples in found.items()}
 
 
 def _value(value: float) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from llmvitals.series import Series, series
+from llmvitals.series import series
 from llmvitals.telemetry.ingest import RawPage
 from llmvitals.telemetry.ingest.lines import read_lines
-from support.prometheus import load_blocks, openmetrics
-
-Points = dict[Series, list[tuple[int, float]]]
+from support.prometheus import Points, joined, load_blocks, openmetrics
 
 
 def stored(pages: Iterable[RawPage], target: Mapping[str, str]) -> Points:
@@ -32,8 +30,4 @@ def stored(pages: Iterable[RawPage], target: Mapping[str, str]) -> Points:
 
 def store(folder: Path, *several: Points) -> None:
     """Put them into a Prometheus data folder; see :func:`support.prometheus.load_blocks`."""
-    merged: Points = {}
-    for points in several:
-        for key, samples in points.items():
-            merged.setdefault(key, []).extend(samples)
-    load_blocks(openmetrics(merged), folder)
+    load_blocks(openmetrics(joined(several)), folder)

@@ -39,7 +39,10 @@ def configured(*, rules: list[dict[str, Any]] | None = None, resolved: bool = Tr
 
 def told(episodes: list[Episode], config: dict[str, Any], until: float | None = None) -> list[tuple[Any, ...]]:
     """(when, kind, alerts that fire, alerts that are over) of each notification."""
-    name = lambda many: " ".join(sorted(one.alert for one in many))  # noqa: E731
+
+    def name(many: tuple[Episode, ...]) -> str:
+        return " ".join(sorted(one.alert for one in many))
+
     return [(n.t, n.kind, name(n.episodes), name(n.resolved)) for n in notices(episodes, config, until=until)]
 
 
@@ -169,9 +172,8 @@ def test_an_alert_that_is_source_and_target_does_not_silence_itself() -> None:
 
 def test_silences_reach_over_routes() -> None:
     config = configured(
-        rules=[RULE], routes=[{"receiver": "pager", "matchers": ['severity="page"'], "group_wait": "0s"}]
+        rules=[RULE], routes=[{"receiver": "pager", "matchers": ['severity="page"'], "group_wait": "1s"}]
     )
-    config["route"]["routes"][0]["group_wait"] = "1s"
     both = [episode("A", 0.0), episode("C", 0.0, severity="ticket")]
     assert [(n.t, n.receiver) for n in notices(both, config)] == [(1.0, "pager")]
 
@@ -233,7 +235,10 @@ def test_routes_inherit_and_the_first_that_matches_takes_it_unless_it_continues(
             ],
         }
     }
-    take = lambda **labels: [(r.receiver, r.group_wait, r.group_by) for r in routes_of(config, labels)]  # noqa: E731
+
+    def take(**labels: str) -> list[tuple[str, float, tuple[str, ...]]]:
+        return [(r.receiver, r.group_wait, r.group_by) for r in routes_of(config, labels)]
+
     assert take(severity="page") == [("log", 1.0, ("x",)), ("p", 30.0, ("x",))]
     assert take(severity="page", team="a") == [("log", 1.0, ("x",)), ("pa", 30.0, ("x",))]
     assert take(severity="t") == [("log", 1.0, ("x",)), ("last", 30.0, ("x",))]

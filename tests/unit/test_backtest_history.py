@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
+import time
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
@@ -18,19 +17,12 @@ from llmvitals.sources import promql_api
 from llmvitals.sources.promql_api import Endpoint
 from support.answers import Answer, Answers, Asked
 from support.command import llmvitals, one_clear_line
+from support.promql import matrix, ok, refusal
 
 T = 1_800_000_000.0
 QUERY, NAMES = "/api/v1/query", "/api/v1/label/__name__/values"
 UP = {"__name__": "llm_target_up", "instance": "a", "job": "llmvitals"}
 RUNNING = {"__name__": "llm_requests_running", "instance": "a", "model": "m", "engine": "vllm", "rank": "0"}
-
-
-def ok(data: object) -> Answer:
-    return Answer(json.dumps({"status": "success", "data": data}).encode())
-
-
-def refusal(status: int, message: str) -> Answer:
-    return Answer(json.dumps({"status": "error", "errorType": "x", "error": message}).encode(), status)
 
 
 class Store:
@@ -54,15 +46,12 @@ class Store:
         self.ranges.append((round(end - seconds - T, 3), round(end - T, 3)))
         wanted = re.search(r'__name__=~"([^"]*)"', query)[1]
         times = [T + 15 * i for i in range(-100, 2000) if end - seconds <= T + 15 * i <= end]
-        return ok(
-            {
-                "resultType": "matrix",
-                "result": [
-                    {"metric": metric, "values": [(t, "1") for t in times]}
-                    for metric in self.metrics
-                    if re.fullmatch(wanted, metric["__name__"])
-                ],
-            }
+        return matrix(
+            *(
+                (metric, [(t, "1") for t in times])
+                for metric in self.metrics
+                if re.fullmatch(wanted, metric["__name__"])
+            )
         )
 
     @property
@@ -113,6 +102,10 @@ def test_a_server_that_refuses_even_a_minute_is_asked_for_some_names_at_a_time_a
     store = Store(UP, RUNNING, most=LEAST_SECONDS / 2)
     with pytest.raises(PageError, match="refuses the query for its size"):
         read(store)
+    assert [set(re.findall(r"llm_\w+", query)) for query in store.queries][-2:] == [
+        {"llm_requests_running", "llm_target_up"},
+        {"llm_requests_running"},
+    ]
 
 
 def test_a_server_that_is_away_for_a_moment_is_asked_again():
@@ -126,12 +119,11 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again():
 
 def test_a_server_that_is_slow_is_asked_for_less(monkeypatch):
     monkeypatch.setattr(promql_api, "TIMEOUT_SECONDS", 0.2)
-    ended = threading.Event()
     hanging = [True, True, False]
 
     def refuse() -> Answer | None:
         if hanging and hanging.pop(0):
-            ended.wait(0.6)
+            time.sleep(0.6)  # nobody waits for it any more
         return None
 
     store = Store(UP, RUNNING, refuse=refuse)
@@ -193,7 +185,7 @@ def test_what_cannot_be_replayed_is_one_clear_line(words, says):
 
 
 def test_a_range_without_a_page_is_one_clear_line():
-    empty = {QUERY: ok({"resultType": "matrix", "result": []}), NAMES: ok(["llm_target_up"])}
+    empty = {QUERY: matrix(), NAMES: ok(["llm_target_up"])}
     with Answers(empty) as server:
         line = one_clear_line(llmvitals("backtest", "--prometheus", server.url, "--from", "2h", "--to", "1h"))
     assert "holds no page of a server from" in line

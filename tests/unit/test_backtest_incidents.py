@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,12 +108,6 @@ def answer(outcome: str, first: float | None, ended: float, tokens: int) -> Answ
     ],
 )
 def test_a_client_knows_when_its_promise_is_broken(one, t, broke) -> None:
-    class World:
-        now = 100.0
-
-        class clients:  # noqa: N801
-            log = (one,)
-            open = {}  # noqa: RUF012
-
-    (found,) = told(World)
+    world = SimpleNamespace(now=100.0, clients=SimpleNamespace(log=(one,), open={}))
+    (found,) = told(world)
     assert (found.t, found.broke) == (t, broke)

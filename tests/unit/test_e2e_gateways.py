@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +14,7 @@ import pytest
 
 from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.registry import ADAPTERS
+from support.waiting import free_port
 
 GATEWAYS = Path(__file__).resolve().parents[2] / "e2e" / "gateways"
 
@@ -30,9 +30,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleTy
 
 
 def test_an_upstream_answers_as_it_is_told_and_counts(script: Callable[[str], ModuleType]) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     upstream, drive = script("upstream").Upstream(port), script("clients").drive
     url = f"http://127.0.0.1:{port}/v1/chat/completions"
     try:

@@ -20,8 +20,9 @@ from llmvitals.sources.stored import read_stored
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.triage.report import document, scope_of
 from llmvitals.triage.walk import diagnose
-from support.answers import Answer, Answers
+from support.answers import Answers
 from support.prometheus import PrometheusServer
+from support.promql import matrix, ok
 from support.raw_store import store, stored
 
 ORIGIN = 1_800_000_000.0
@@ -64,7 +65,9 @@ def test_a_real_prometheus_that_scraped_engines_gives_the_verdicts_of_their_page
         ingest = Ingest(instance=name)
         assert judged(seen[name].snapshots) == judged(tuple(map(ingest.snapshot, own))), name
     assert [one.name for one in narrow.observed] == ["vllm-queue"]
-    assert all("llm_target_answer_seconds" in {key.name for key in page.samples} for page in narrow.observed[0].snapshots)
+    assert all(
+        "llm_target_answer_seconds" in {key.name for key in page.samples} for page in narrow.observed[0].snapshots
+    )
 
 
 def row(name: str, *points: tuple[float, str], **labels: str) -> Stored:
@@ -131,11 +134,6 @@ def test_names_are_those_that_adapters_read_and_generic_ones_count_only_beside_a
 
 
 def test_a_server_with_neither_kind_of_series_is_named():
-    empty = {"status": "success", "data": {"resultType": "matrix", "result": []}}
-    names = {"status": "success", "data": ["node_load1", "up"]}
-    paths = {
-        "/api/v1/query": Answer(json.dumps(empty).encode()),
-        "/api/v1/label/__name__/values": Answer(json.dumps(names).encode()),
-    }
+    paths = {"/api/v1/query": matrix(), "/api/v1/label/__name__/values": ok(["node_load1", "up"])}
     with Answers(paths) as server, pytest.raises(PageError, match="holds no llm_ series"):
         read_stored(server.url)

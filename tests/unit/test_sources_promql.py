@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import parse_qs
 
 import pytest
@@ -12,20 +11,9 @@ from llmvitals.series import Snapshot, series
 from llmvitals.sources.promql import read_prometheus
 from support.answers import Answer, Answers, Asked
 from support.prometheus import PrometheusServer, load_blocks, openmetrics, points_of
+from support.promql import matrix, refusal
 
 API = "/api/v1/query"
-
-
-def matrix(*rows: tuple[dict[str, str], list[tuple[float, str]]]) -> Answer:
-    result = [{"metric": metric, "values": values} for metric, values in rows]
-    body = {"status": "success", "data": {"resultType": "matrix", "result": result}}
-    return Answer(json.dumps(body).encode(), headers={"content-type": "application/json"})
-
-
-def refusal(status: int, message: str) -> Answer:
-    return Answer(json.dumps({"status": "error", "errorType": "x", "error": message}).encode(), status)
-
-
 RUNNING = {"__name__": "llm_requests_running", "instance": "a", "model": "m", "engine": "vllm", "rank": "0"}
 
 
