@@ -30,6 +30,18 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of all settings: immutable, keyword only, unknown keys refused."""
 
 
+def _one_of(key: str, value: str, words: Sequence[str]) -> None:
+    if value not in words:
+        near = difflib.get_close_matches(value, words, n=1, cutoff=0.0)[0]
+        raise ValueError(f"{key} is {', '.join(words[:-1])} or {words[-1]}, perhaps '{near}', not '{value}'")
+
+
+def _check_labels(names: Iterable[str]) -> None:
+    wrong = next((name for name in names if not _LABEL.fullmatch(name)), None)
+    if wrong is not None:
+        raise ValueError(f"'{wrong}' is no label name")
+
+
 DEFAULT_CLASS = "default"
 """The class of requests that no other takes."""
 
@@ -164,9 +176,8 @@ class Target(Struct, frozen=True):
             raise ValueError(f"there is no role '{self.role}', perhaps '{near}'")
         if 0 < self.probe_seconds < LEAST_PROBE_SECONDS:
             raise ValueError(f"probe_seconds is 0 (none) or at least {LEAST_PROBE_SECONDS:g}")
+        _check_labels(self.labels)
         for name in self.labels:
-            if not _LABEL.fullmatch(name):
-                raise ValueError(f"'{name}' is no label name")
             if name in OWN_LABELS:
                 raise ValueError(f"the label '{name}' has a meaning of its own on the page")
 
@@ -236,9 +247,7 @@ class Otlp(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse a protocol that is none."""
-        if self.protocol not in OTLP_PROTOCOLS:
-            near = difflib.get_close_matches(self.protocol, OTLP_PROTOCOLS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"protocol is {' or '.join(OTLP_PROTOCOLS)}, perhaps '{near}', not '{self.protocol}'")
+        _one_of("protocol", self.protocol, OTLP_PROTOCOLS)
 
 
 SWITCH = ("auto", "on", "off")
@@ -283,9 +292,7 @@ class Node(Struct, frozen=True):
             ("processes", self.processes),
             ("kubernetes.enabled", self.kubernetes.enabled),
         ):
-            if value not in SWITCH:
-                near = difflib.get_close_matches(value, SWITCH, n=1, cutoff=0.0)[0]
-                raise ValueError(f"{key} is {', '.join(SWITCH[:-1])} or {SWITCH[-1]}, perhaps '{near}', not '{value}'")
+            _one_of(key, value, SWITCH)
 
 
 class Source(Struct, frozen=True):
@@ -340,9 +347,7 @@ class Burn(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse a severity or a duration that is none, and windows the wrong way round."""
-        if self.severity not in SEVERITIES:
-            near = difflib.get_close_matches(self.severity, SEVERITIES, n=1, cutoff=0.0)[0]
-            raise ValueError(f"severity is page or ticket, perhaps '{near}', not '{self.severity}'")
+        _one_of("severity", self.severity, SEVERITIES)
         if seconds_of(self.short) >= seconds_of(self.long):
             raise ValueError(f"the short window ({self.short}) must be shorter than the long one ({self.long})")
         seconds_of(self.wait)
@@ -372,9 +377,7 @@ class Alerts(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse labels that are none, and burns that nobody could tell apart."""
-        for name in self.group_by:
-            if not _LABEL.fullmatch(name):
-                raise ValueError(f"'{name}' is no label name")
+        _check_labels(self.group_by)
         rows = [(row.severity, seconds_of(row.long)) for row in self.burns]
         twice = next((row for row in self.burns if rows.count((row.severity, seconds_of(row.long))) > 1), None)
         if twice is not None:

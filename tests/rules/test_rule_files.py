@@ -18,7 +18,7 @@ from llmvitals.alerts.budgets import BUDGETS
 from llmvitals.alerts.compile import expression, labels_of
 from llmvitals.alerts.conditions import Burns, Written, parts_of
 from llmvitals.alerts.firing import rules_of
-from llmvitals.alerts.holds import limit
+from llmvitals.alerts.limits import limit
 from llmvitals.alerts.model import PAGE, TELEMETRY_GROUP
 from llmvitals.alerts.policy import ALERTS, BY_NAME, CAUSES
 from llmvitals.alerts.rules import files

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from llmvitals.alerts.budgets import FINISHED
 from llmvitals.alerts.conditions import Compared, Fell, Fires, Steady, parts_of
 from llmvitals.alerts.course import Course, Moment
-from llmvitals.alerts.holds import number_of
+from llmvitals.alerts.limits import number_of
 from llmvitals.alerts.model import CHECK_STATE, HURT, TARGET_UP, VERDICT
 from llmvitals.alerts.names import series_of
 from llmvitals.alerts.policy import ALERTS

@@ -129,7 +129,7 @@ def test_all_alerts_are_asked_but_those_on_the_watching_itself() -> None:
     assert found["LLMPreemptionThrash"].cause == "preemption-thrash"
     assert {found[name].severity for name in found} == {"page", "ticket"}
     with pytest.raises(ValueError, match="watching"):
-        episodes(alert(when=Written(lambda _settings, _labels: Number(1.0))), went, SETTINGS)
+        episodes(alert(when=Written(lambda _settings: Number(1.0))), went, SETTINGS)
 
 
 # -- as Prometheus does it --------------------------------------------------------------------------------------------

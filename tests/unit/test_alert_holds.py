@@ -346,7 +346,7 @@ def test_parts_are_put_together() -> None:
 
 
 def test_what_asks_of_the_watching_itself_is_told_apart_however_deep() -> None:
-    asks = Written(lambda _settings, _labels: Number(1.0))
+    asks = Written(lambda _settings: Number(1.0))
     assert not replayable(asks)
     assert not replayable(Every((Hurt(), Either((WAITS, asks)))))
     assert not replayable(Unless(Hurt(), asks))

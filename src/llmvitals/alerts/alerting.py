@@ -10,7 +10,7 @@ from llmvitals.alerts import watching
 from llmvitals.alerts.budgets import BY_ID, Budget
 from llmvitals.alerts.compile import expression
 from llmvitals.alerts.conditions import Burns, Fires, Gone, parts_of
-from llmvitals.alerts.firing import rules_of
+from llmvitals.alerts.firing import rules_of, wait_of
 from llmvitals.alerts.model import PAGE, Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.text import Words
@@ -34,7 +34,7 @@ def _rule(alert: Alert, row: Burn | None, settings: Settings, *, keep: bool) -> 
     return {
         "alert": alert.name,
         "expr": show(expression(alert, settings, row)),
-        "for": row.wait if row else alert.wait,
+        "for": wait_of(alert, row),
         **({"keep_firing_for": alert.keep} if keep and alert.keep else {}),
         "labels": labels,
         "annotations": _annotations(alert, row, settings),

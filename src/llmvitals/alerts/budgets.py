@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
 from llmvitals.series import Series
 from llmvitals.signals import budget
@@ -74,7 +75,7 @@ BUDGETS: tuple[Budget, ...] = (
         (Counted(_HTTP, (("status", ("5xx",)),)),),
         (Counted(_HTTP, (("status", ("2xx", "5xx")),)),),
         _HTTP,
-        scope=("instance",),  # HTTP answers name no model
+        scope=INSTANCE,  # HTTP answers name no model
     ),
     Budget(
         "calls",
@@ -82,7 +83,7 @@ BUDGETS: tuple[Budget, ...] = (
         (Counted(_CALLS, (("status", _LOST),)),),
         (Counted(_CALLS),),
         _CALLS,
-        scope=("instance",),  # a gateway's answers need not say of which model
+        scope=INSTANCE,  # a gateway's answers need not say of which model
     ),
     Budget(
         "goodput",
@@ -99,8 +100,8 @@ BY_ID: dict[str, Budget] = {one.id: one for one in BUDGETS}
 
 
 def counted_names() -> frozenset[str]:
-    """Every series of the page that budgets and alerts on use are counted from: requests that finished, those that missed their
-    promise, and the shares that were promised.
+    """Every series of the page that budgets and alerts on use are counted from: requests that finished and
+    tokens, requests that missed their promise, and the shares that were promised.
     """
-    counters = (one.name for budget in BUDGETS for one in (*budget.missed, *budget.judged))
-    return frozenset({*USED, *counters, *(budget.objective for budget in BUDGETS if budget.objective)})
+    counters = (counted.name for one in BUDGETS for counted in (*one.missed, *one.judged))
+    return frozenset({*USED, *counters, *(one.objective for one in BUDGETS if one.objective)})

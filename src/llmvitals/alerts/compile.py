@@ -7,9 +7,9 @@ what may be 0, and no share counts that was made of fewer requests than the sett
 
 from __future__ import annotations
 
-from llmvitals.alerts import names
+from llmvitals.alerts import names, nodes
 from llmvitals.alerts.budgets import BY_ID as BUDGETS
-from llmvitals.alerts.budgets import FINISHED, Budget
+from llmvitals.alerts.budgets import FINISHED, Budget, Counted
 from llmvitals.alerts.conditions import (
     Burns,
     Busy,
@@ -26,17 +26,14 @@ from llmvitals.alerts.conditions import (
     Unless,
     Written,
 )
-from llmvitals.alerts.holds import ROUND, limit, number_of
-from llmvitals.alerts.model import CHECK_STATE, GONE_MEMORY, HURT, TARGET_UP, USED_MEMORY, VERDICT, Alert
+from llmvitals.alerts.limits import bounded, limit
+from llmvitals.alerts.model import CHECK_STATE, HURT, VERDICT, Alert
 from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import BY_NAME, SCOPE
 from llmvitals.settings import Burn, Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector
 from llmvitals.triage.verdict import Outcome, State
-
-RUNNING = "llm_requests_running"
-"""The family by which it is known which model a server serves."""
 
 _HEALTHY = Concludes((Outcome.HEALTHY.value,))
 
@@ -62,8 +59,7 @@ class _Compiler:
             case Concludes(outcomes):
                 return self._is(VERDICT, (Matcher("verdict", outcomes),))
             case Compared(signal, op, bound, factor):
-                bounded = round(number_of(self._settings, bound) * factor, ROUND)
-                return Infix(op, self._signal(signal), Number(bounded))
+                return Infix(op, self._signal(signal), Number(bounded(self._settings, bound, factor)))
             case Fell(signal, to, ago):
                 return Infix("<", self._lately(signal), Infix("*", self._lately(signal, ago), Number(to)))
             case Steady(signal, within, ago):
@@ -74,12 +70,12 @@ class _Compiler:
                 rows = [self._row] if self._row else [row for row in every if row.severity == severity]
                 return _any([self._burns(BUDGETS[budget], row) for row in rows])
             case Busy():
-                finished = self._sum(SCOPE, Call("increase", (Selector(FINISHED, window=names.WINDOW),)))
+                finished = nodes.grown(self._settings, SCOPE, Counted(FINISHED), names.WINDOW)
                 return Infix(">=", finished, Number(self._settings.alerts.least_requests))
             case Gone(alone):
-                return self._alone() if alone else self._down()
+                return nodes.alone(self._settings) if alone else nodes.down(self._settings)
             case Written(write):
-                return write(self._settings, names.places(self._settings))
+                return write(self._settings)
             case Either(parts):
                 return _any([self.node(part) for part in parts])
             case Unless(what, but):
@@ -99,29 +95,22 @@ class _Compiler:
         """The labels by which two series are joined: those that both have."""
         return names.joined(self._settings, tuple(label for label in left if label in right))
 
-    def _by(self, op: str, labels: tuple[str, ...], node: Node) -> Aggregate:
-        return Aggregate(op, names.kept(self._settings, labels), node)
-
-    def _max(self, labels: tuple[str, ...], node: Node) -> Aggregate:
-        return self._by("max", labels, node)
-
-    def _sum(self, labels: tuple[str, ...], node: Node) -> Aggregate:
-        return self._by("sum", labels, node)
-
     def _is(self, name: str, matchers: tuple[Matcher, ...] = ()) -> Node:
-        return Infix("==", self._max(SCOPE, Selector(name, matchers)), Number(1))
+        return Infix("==", nodes.most(self._settings, SCOPE, Selector(name, matchers)), Number(1))
 
     def _signal(self, id: str) -> Node:
         """A signal's newest number; what is recorded is aggregated already."""
         found = Selector(names.series_of(BY_ID[id]))
-        return found if BY_ID[id].expr is not None else self._max(SCOPE, found)
+        return found if BY_ID[id].expr is not None else nodes.most(self._settings, SCOPE, found)
 
     def _lately(self, id: str, ago: str = "") -> Node:
         """A signal over the last minutes, now or some time ago: as it is recorded, else the mean of its gauge."""
         name = names.series_of(BY_ID[id])
         if BY_ID[id].expr is not None:
             return Selector(name, offset=ago)
-        return self._max(SCOPE, Call("avg_over_time", (Selector(name, window=names.WINDOW, offset=ago),)))
+        return nodes.most(
+            self._settings, SCOPE, Call("avg_over_time", (Selector(name, window=names.WINDOW, offset=ago),))
+        )
 
     def _burns(self, budget: Budget, row: Burn) -> Node:
         """The value is the share of requests that missed over the longer window."""
@@ -139,28 +128,6 @@ class _Compiler:
         on = names.joined(self._settings, (*INSTANCE, *(label for label in budget.by if label in told)))
         may = Infix("-", Number(1), Aggregate("max", on, Selector(budget.objective)))
         return Infix(">=", share, Call("clamp_max", (Infix("*", may, Number(burn)), Number(1))), on, many=True)
-
-    def _down(self) -> Node:
-        """No readable page now. The value is 0."""
-        return Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(0))
-
-    def _gone(self) -> Node:
-        """No readable page now; or one until lately and none of any kind now. The value is 0."""
-        remembered = Call("max_over_time", (Selector(TARGET_UP, window=GONE_MEMORY),))
-        was = Infix("*", self._max(INSTANCE, remembered), Number(0))
-        return Infix(
-            "or", self._down(), self._unless(was, INSTANCE, self._max(INSTANCE, Selector(TARGET_UP)), INSTANCE)
-        )
-
-    def _alone(self) -> Node:
-        # what is recorded ends with its page, so that the last number is that of the minutes before the server went
-        used = Infix(">", Call("last_over_time", (Selector(names.USED, window=USED_MEMORY),)), Number(0))
-        served = Infix("and", used, self._gone(), names.joined(self._settings, INSTANCE))
-        known = 'model!=""'  # two servers whose models nobody names do not stand in for each other
-        serves = Call("max_over_time", (Selector(RUNNING, extra=known, window=names.WINDOW),))
-        up = Infix("==", self._max(INSTANCE, Selector(TARGET_UP)), Number(1))
-        others = Infix("and", self._max(SCOPE, serves), up, names.joined(self._settings, INSTANCE))
-        return Infix("unless", served, others, names.kept(self._settings, ("model",)))
 
 
 def labels_of(condition: Condition) -> tuple[str, ...]:

@@ -91,10 +91,10 @@ class Gone:
 class Written:
     """PromQL on the watching itself, which no course of a server can answer: a replay leaves such alerts out and says so.
 
-    ``write``: the expression, from the settings and the labels that alerts keep beside instance and model.
+    ``write``: the expression, from the settings.
     """
 
-    write: Callable[[Settings, tuple[str, ...]], Node]
+    write: Callable[[Settings], Node]
 
 
 @dataclass(frozen=True, slots=True)

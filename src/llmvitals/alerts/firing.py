@@ -71,7 +71,7 @@ def episodes(alert: Alert, course: Course, settings: Settings, answers: Answers 
         for span in _spans(
             known.over(alert.when, row),
             [moment.t for moment in course.moments],
-            seconds_of_wait(row.wait if row else alert.wait),
+            seconds_of_wait(wait_of(alert, row)),
             seconds_of_wait(alert.keep),
         )
     )
@@ -82,6 +82,11 @@ def rules_of(alert: Alert, settings: Settings) -> tuple[Burn | None, ...]:
     """The rows of the settings that an alert has a rule for, each with its own wait; one None for an alert on no budget."""
     severities = {part.severity for part in parts_of(alert.when) if isinstance(part, Burns)}
     return tuple(row for row in settings.alerts.burns if row.severity in severities) if severities else (None,)
+
+
+def wait_of(alert: Alert, row: Burn | None) -> str:
+    """How long a rule must hold: the row's own wait, of an alert on no budget the alert's."""
+    return row.wait if row else alert.wait
 
 
 def seconds_of_wait(duration: str) -> float:

@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from operator import ge, gt, le, lt
-from typing import Any
 
 from llmvitals.alerts.budgets import BY_ID, FINISHED, USED, Budget, Counted
 from llmvitals.alerts.conditions import (
@@ -29,6 +28,7 @@ from llmvitals.alerts.conditions import (
 )
 from llmvitals.alerts.counted import EDGE, LOOKBACK, Counters, Growth
 from llmvitals.alerts.course import Course, Moment
+from llmvitals.alerts.limits import bounded, limit
 from llmvitals.alerts.model import GONE_MEMORY, USED_MEMORY
 from llmvitals.alerts.names import WINDOW
 from llmvitals.schema import BY_NAME
@@ -38,8 +38,6 @@ from llmvitals.triage.verdict import Outcome
 
 _OPS: dict[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 _LATELY = seconds_of(WINDOW)
-ROUND = 6
-"""Digits of a limit: 6 times 5 % is 30 %, whatever floats make of it."""
 
 
 def replayable(condition: Condition) -> bool:
@@ -76,8 +74,8 @@ class Answers:
             case Concludes(outcomes):
                 return self._each(lambda m: m.outcome in outcomes)
             case Compared(signal, op, bound, factor):
-                compare, bounded = _OPS[op], round(number_of(self._settings, bound) * factor, ROUND)
-                return self._each(lambda m: signal in m.values and compare(m.values[signal], bounded))
+                compare, least = _OPS[op], bounded(self._settings, bound, factor)
+                return self._each(lambda m: signal in m.values and compare(m.values[signal], least))
             case Fell(signal, to, ago):
                 return self._since(signal, ago, lambda now, then: now < to * then)
             case Steady(signal, within, ago):
@@ -86,7 +84,7 @@ class Answers:
                 rows = [row] if row else [one for one in self._settings.alerts.burns if one.severity == severity]
                 return self._any(self._burns(BY_ID[budget], one) for one in rows)
             case Busy():
-                grown = self._counters.growth((Counted(FINISHED),), seconds_of(WINDOW)).get((), [])
+                grown = self._counters.growth((Counted(FINISHED),), _LATELY).get((), [])
                 return self._any([[_at_least(grew, self._settings.alerts.least_requests) for grew in grown]])
             case Gone(alone):
                 return self._alone() if alone else self._each(lambda m: m.named and not m.up)
@@ -187,21 +185,6 @@ class Answers:
             gone = not moment.up and moment.t - named <= memory + EDGE
             held.append(gone and used and not moment.elsewhere)
         return held
-
-
-def number_of(settings: Settings, bound: float | str) -> float:
-    """The number that a bound means: itself, or that of the setting with this dotted name."""
-    if not isinstance(bound, str):
-        return bound
-    found: Any = settings
-    for part in bound.split("."):
-        found = found[int(part)] if part.isdecimal() else getattr(found, part)
-    return float(found)
-
-
-def limit(burn: float, objective: float) -> float:
-    """The share of requests that misses where a budget burns so fast. No share exceeds 1, so no limit does."""
-    return round(min(1.0, burn * (1 - objective)), ROUND)
 
 
 def _told(budget: Budget, label: Callable[[str], str]) -> tuple[str, ...]:

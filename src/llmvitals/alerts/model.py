@@ -14,6 +14,8 @@ VERDICT = "llm_triage_verdict"
 HURT = "llm_triage_hurt"
 SETTING = "llm_triage_setting"
 TARGET_UP = "llm_target_up"
+REQUESTS_RUNNING = "llm_requests_running"
+"""The family by which it is known which model a server serves."""
 
 
 class Severity(StrEnum):
@@ -25,7 +27,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. ``wait``: Prometheus' ``for``; ``keep``: ``keep_firing_for``, for what flaps, '' for none.
+    """One alert. ``wait``: Prometheus' ``for``; on a budget each row of the settings has its own instead. ``keep``:
+    ``keep_firing_for``, for what comes and goes; '' for none.
 
     ``title``: the summary's first words; ``words``: sentences of its description, which may hold templates; ``evidence``:
     signals whose newest numbers are told beside them; ``runbook``: the page's name; ``panel``: a signal or series that the

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from llmvitals.alerts.compile import expression
-from llmvitals.alerts.firing import rules_of, seconds_of_wait
+from llmvitals.alerts.firing import rules_of, seconds_of_wait, wait_of
 from llmvitals.alerts.model import PAGE, Alert, Severity
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.settings import Burn, Settings
@@ -85,7 +85,7 @@ def _facts(alert: Alert, row: Burn | None, language: Language) -> Iterator[str]:
     yield language.severities[alert.severity]
     if row is not None:
         yield language.burns.format(burn=row.burn, long=row.long, short=row.short)
-    wait = row.wait if row is not None else alert.wait
+    wait = wait_of(alert, row)
     yield language.waits.format(wait=wait) if seconds_of_wait(wait) else language.at_once
     if alert.keep:
         yield language.keeps.format(keep=alert.keep)

@@ -45,6 +45,9 @@ class _Cause:
     words: str = ""
 
 
+KEEP = "5m"
+"""Checks look at about a minute, and a fault that comes and goes is one incident: so long it is still told after it went."""
+
 _NO_PAGE = Compared("failed_scrape_ratio", ">=", 1)
 """Not one scrape of the window brought a page: the target is gone, which is an alert of its own."""
 
@@ -64,7 +67,7 @@ _CAUSES: tuple[_Cause, ...] = (
         "2m",
         ("failed_scrape_ratio", "core_families_missing", "contradiction"),
         _NO_PAGE,
-        "5m",
+        KEEP,
         "Repair the scrape first: ask each server by its own address. llm_family_gap tells which families are missing.",
     ),
     _Cause("hardware-event", TICKET, "0m", ("gpu_xid_errors", "gpu_ecc_errors", "gpu_clock_ratio")),
@@ -118,10 +121,6 @@ def alert_name(cause: str) -> str:
     return "LLM" + "".join(part.capitalize() for part in cause.split("-"))
 
 
-KEEP = "5m"
-"""Checks look at about a minute, and a fault that comes and goes is one incident: so long a cause is still told after it went."""
-
-
 def _of_cause(row: _Cause) -> Alert:
     check = BY_CAUSE[row.cause]
     return Alert(
@@ -168,15 +167,15 @@ TELEMETRY: tuple[Alert, ...] = (
         _T,
         words="It has given no page for longer than a rollout takes; others may serve its load.",
         cause="not-serving",
-        by=("instance",),
+        by=names.INSTANCE,
     ),
     *watching.ALERTS,
 )
 """What makes the other alerts blind, and targets that are gone."""
 
 _STARTING = Compared("uptime_seconds", "<", "thresholds.cold_start_seconds", 0.5)
-"""A process that began a minute before its window did. The first step compiles, which is over before anyone can look; and five
-minutes of which it has lived through one are no five minutes. Who is hurt for longer is hurt users' business.
+"""A process that began less than a minute before its window did. The first step compiles, which is over before anyone can
+look; and five minutes of which it has lived through one are no five minutes. Who is hurt for longer is hurt users' business.
 """
 
 MANY_REFUSED = 10
@@ -228,7 +227,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "error_ratio",
         _S,
         ("error_ratio", "server_errors"),
-        by=("instance",),
+        by=names.INSTANCE,
     ),
     # What a gateway loses never reaches the engine, and answers that die with their process reach no histogram: a server that
     # restarts all the time, or that nobody is led to, looks idle from within. One that is gone for good is LLMTargetGone's.
@@ -242,7 +241,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "lost_call_ratio",
         _S,
         ("lost_call_ratio", "refused_call_ratio", "restarts"),
-        by=("instance",),
+        by=names.INSTANCE,
     ),
     # Refusing is the right thing to do for a while. Two in five means that half as much again and more is wanted than is served.
     Alert(
@@ -305,7 +304,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "error_ratio",
         _S,
         ("error_ratio", "server_errors"),
-        by=("instance",),
+        by=names.INSTANCE,
     ),
     Alert(
         "LLMGoodputBudget",
@@ -384,6 +383,3 @@ CAUSES: tuple[Alert, ...] = tuple(map(_of_cause, _CAUSES))
 ALERTS: tuple[Alert, ...] = (*TELEMETRY, *SYMPTOMS, *CAUSES, *WHILE_WAITING)
 
 BY_NAME: dict[str, Alert] = {row.name: row for row in ALERTS}
-
-ALERT_WINDOW: str = names.WINDOW
-"""The recorded range from which alerts read and tell numbers."""

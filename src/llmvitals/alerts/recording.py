@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llmvitals.alerts import names
+from llmvitals.alerts import names, nodes
 from llmvitals.alerts.budgets import BUDGETS, USED, Budget, Counted
-from llmvitals.alerts.model import TARGET_UP
 from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.signals.algebra import Expr, Quantile
 from llmvitals.signals.catalogue import SIGNALS, Signal
 from llmvitals.signals.promql import to_promql
-from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, Number, Selector, show
+from llmvitals.signals.promql_ast import Call, Infix, Node, Number, Selector, show
 
 LONGEST_RAW = 3600.0
 """Seconds: the longest range that is read from raw series."""
@@ -78,10 +77,7 @@ def _count(
 
 
 def _grown(counted: tuple[Counted, ...], budget: Budget, window: str, settings: Settings) -> Node:
-    by = names.kept(settings, (*budget.scope, *budget.by))
-    first, *others = (
-        Aggregate("sum", by, Call("increase", (Selector(one.name, _matchers(one), window=window),))) for one in counted
-    )
+    first, *others = (nodes.grown(settings, (*budget.scope, *budget.by), one, window) for one in counted)
     found: Node = first
     for other in others:
         found = Infix("+", found, other)
@@ -92,16 +88,10 @@ def _used(settings: Settings) -> dict[str, Any]:
     """What grew in the last minutes, while there is a page: requests, or tokens of those that run on. It ends with the page, for
     what a server did before it went is asked for as the last number that there was.
     """
-    by = names.kept(settings, SCOPE)
-    finished, tokens = (Aggregate("sum", by, Call("increase", (Selector(name, window=names.WINDOW),))) for name in USED)
+    finished, tokens = (nodes.grown(settings, SCOPE, Counted(name), names.WINDOW) for name in USED)
     grown = Infix("or", Infix("or", Infix(">", finished, Number(0)), tokens), finished)
     return {"record": names.USED, "expr": show(_while_up(grown, settings))}
 
 
 def _while_up(node: Node, settings: Settings) -> Node:
-    up = Infix("==", Aggregate("max", names.kept(settings, names.INSTANCE), Selector(TARGET_UP)), Number(1))
-    return Infix("and", node, up, names.joined(settings, names.INSTANCE))
-
-
-def _matchers(counted: Counted) -> tuple[Matcher, ...]:
-    return tuple(Matcher(label, values) for label, values in counted.matching)
+    return Infix("and", node, nodes.up(settings), names.joined(settings, names.INSTANCE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmvitals.alerts import watching
 from llmvitals.alerts.model import PAGE, TICKET, Silence
+from llmvitals.alerts.names import INSTANCE
 from llmvitals.alerts.policy import ALERTS, CAUSES, SYMPTOMS
 from llmvitals.triage.checks import BY_CAUSE
 
@@ -13,16 +14,15 @@ _OF_SERVERS = tuple(
 _PAGES = tuple(row.name for row in _OF_SERVERS if row.severity is PAGE)
 _TICKETS = tuple(row.name for row in _OF_SERVERS if row.severity is TICKET)
 _PAGED_SYMPTOMS = tuple(row.name for row in SYMPTOMS if row.severity is PAGE)
-_INSTANCE = ("instance",)
 
-_BY_NAME = {row.cause: row for row in CAUSES}
+_BY_CAUSE = {row.cause: row for row in CAUSES}
 
 
 def _explained() -> tuple[Silence, ...]:
     """A cause silences the causes that it explains, but what waits for office hours silences nothing that wakes somebody."""
     found = []
     for row in CAUSES:
-        others = (_BY_NAME[cause] for cause in BY_CAUSE[row.cause].explains if cause in _BY_NAME)
+        others = (_BY_CAUSE[cause] for cause in BY_CAUSE[row.cause].explains if cause in _BY_CAUSE)
         names = tuple(o.name for o in others if row.severity is PAGE or o.severity is TICKET)
         if names:
             found.append(Silence((row.name,), names))
@@ -31,11 +31,11 @@ def _explained() -> tuple[Silence, ...]:
 
 SILENCES: tuple[Silence, ...] = (
     Silence(("LLMNobodyWatches",), ("LLMTargetGone", "LLMTargetMissing"), ()),
-    Silence(("LLMTargetGone",), (*_PAGES, *_TICKETS, "LLMTargetMissing"), _INSTANCE),
-    Silence(("LLMTargetMissing",), _TICKETS, _INSTANCE),
-    Silence(("LLMNotServing", "LLMTelemetryBroken"), _PAGED_SYMPTOMS, _INSTANCE),
-    Silence(("LLMUsersHurt",), tuple(name for name in _PAGED_SYMPTOMS if name != "LLMUsersHurt"), _INSTANCE),
-    Silence(("LLMAnswersFail", "LLMMostRefused"), ("LLMCallsLost",), _INSTANCE),
-    Silence(_PAGES, _TICKETS, _INSTANCE),
+    Silence(("LLMTargetGone",), (*_PAGES, *_TICKETS, "LLMTargetMissing"), INSTANCE),
+    Silence(("LLMTargetMissing",), _TICKETS, INSTANCE),
+    Silence(("LLMNotServing", "LLMTelemetryBroken"), _PAGED_SYMPTOMS, INSTANCE),
+    Silence(("LLMUsersHurt",), tuple(name for name in _PAGED_SYMPTOMS if name != "LLMUsersHurt"), INSTANCE),
+    Silence(("LLMAnswersFail", "LLMMostRefused"), ("LLMCallsLost",), INSTANCE),
+    Silence(_PAGES, _TICKETS, INSTANCE),
     *_explained(),
 )

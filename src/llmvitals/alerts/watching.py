@@ -4,9 +4,18 @@ servers.
 
 from __future__ import annotations
 
-from llmvitals.alerts import names
+from llmvitals.alerts import names, nodes
 from llmvitals.alerts.conditions import Written
-from llmvitals.alerts.model import GONE_MEMORY, PAGE, TARGET_UP, TELEMETRY_GROUP, TICKET, VERDICT, Alert
+from llmvitals.alerts.model import (
+    GONE_MEMORY,
+    PAGE,
+    REQUESTS_RUNNING,
+    TARGET_UP,
+    TELEMETRY_GROUP,
+    TICKET,
+    VERDICT,
+    Alert,
+)
 from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings
@@ -16,7 +25,6 @@ from llmvitals.signals.promql_ast import Aggregate, Call, Infix, Matcher, Node, 
 AGE, RELOADED = "llmvitals_cycle_age_seconds", "llmvitals_config_last_reload_successful"
 COLLECTED, EXPORTER = "llmvitals_collector_success", "llmvitals_build_info"
 COLLECTOR = (*INSTANCE, "collector")
-RUNNING = "llm_requests_running"
 
 STUCK_INTERVALS = 10
 """An exporter whose newest cycle is older than so many intervals shows the past as the present."""
@@ -27,11 +35,7 @@ BLIND = "2m"
 _UP = Selector(TARGET_UP)
 
 
-def _max(series: Selector, by: tuple[str, ...], labels: tuple[str, ...]) -> Node:
-    return Aggregate("max", (*by, *labels), series)
-
-
-def _nobody(settings: Settings, labels: tuple[str, ...]) -> Node:
+def _nobody(settings: Settings) -> Node:
     """No target, and no exporter that could know one: where all models were switched off there is nothing to watch. Told of each
     cluster whose targets are remembered, so that what else is told of these is silenced.
     """
@@ -42,38 +46,39 @@ def _nobody(settings: Settings, labels: tuple[str, ...]) -> Node:
     return Infix("unless", nothing, Aggregate("count", (), Selector(EXPORTER)), ())
 
 
-def _exporter(settings: Settings, labels: tuple[str, ...]) -> Node:
-    return Infix("==", _max(Selector("up", (Matcher("job", (settings.alerts.job,)),)), INSTANCE, labels), Number(0))
+def _exporter(settings: Settings) -> Node:
+    return Infix(
+        "==", nodes.most(settings, INSTANCE, Selector("up", (Matcher("job", (settings.alerts.job,)),))), Number(0)
+    )
 
 
-def _stuck(settings: Settings, labels: tuple[str, ...]) -> Node:
+def _stuck(settings: Settings) -> Node:
     limit = round(STUCK_INTERVALS * settings.exporter.interval_seconds, 3)
-    return Infix(">", _max(Selector(AGE), INSTANCE, labels), Number(limit))
+    return Infix(">", nodes.most(settings, INSTANCE, Selector(AGE)), Number(limit))
 
 
-def _unjudged(settings: Settings, labels: tuple[str, ...]) -> Node:
-    answers = Infix("==", _max(_UP, INSTANCE, labels), Number(1))
-    verdicts = Aggregate("count", (*INSTANCE, *labels), Selector(VERDICT))
-    return Infix("unless", answers, verdicts, names.joined(settings, INSTANCE))
+def _unjudged(settings: Settings) -> Node:
+    verdicts = Aggregate("count", names.kept(settings, INSTANCE), Selector(VERDICT))
+    return Infix("unless", nodes.up(settings), verdicts, names.joined(settings, INSTANCE))
 
 
-def _unruled(settings: Settings, labels: tuple[str, ...]) -> Node:
-    served = Aggregate("count", (*SCOPE, *labels), Selector(RUNNING))
+def _unruled(settings: Settings) -> Node:
+    served = Aggregate("count", names.kept(settings, SCOPE), Selector(REQUESTS_RUNNING))
     recorded = Selector(names.recorded(BY_ID["requests_running"]))
     return Infix("unless", served, recorded, names.joined(settings, SCOPE))
 
 
-def _refused(settings: Settings, labels: tuple[str, ...]) -> Node:
-    return Infix("==", _max(Selector(RELOADED), INSTANCE, labels), Number(0))
+def _refused(settings: Settings) -> Node:
+    return Infix("==", nodes.most(settings, INSTANCE, Selector(RELOADED)), Number(0))
 
 
-def _fails(settings: Settings, labels: tuple[str, ...]) -> Node:
-    failed = Infix("==", _max(Selector(COLLECTED), COLLECTOR, labels), Number(0))
-    down = Infix("==", _max(_UP, INSTANCE, labels), Number(0))
-    return Infix("unless", failed, down, names.joined(settings, INSTANCE))  # a target that is gone has its own alert
+def _fails(settings: Settings) -> Node:
+    failed = Infix("==", nodes.most(settings, COLLECTOR, Selector(COLLECTED)), Number(0))
+    # a target that is gone has its own alert
+    return Infix("unless", failed, nodes.down(settings), names.joined(settings, INSTANCE))
 
 
-def _twice(settings: Settings, labels: tuple[str, ...]) -> Node:
+def _twice(settings: Settings) -> Node:
     return Infix(">", Aggregate("count", names.joined(settings, INSTANCE), _UP), Number(1))
 
 
@@ -136,7 +141,7 @@ ALERTS: tuple[Alert, ...] = (
         Written(_unruled),
         "15m",
         _HALF,
-        RUNNING,
+        REQUESTS_RUNNING,
         TELEMETRY_GROUP,
         words="{{ $value }} series of llm_requests_running, none of llm:requests_running:5m: load llmvitals-recording.yaml, or "
         "alerts on budgets and on servers that are gone stay silent.",

@@ -10,7 +10,7 @@ from statistics import median
 
 from llmvitals.alerts.budgets import BUDGETS, counted_names
 from llmvitals.alerts.course import Moment
-from llmvitals.alerts.policy import ALERT_WINDOW
+from llmvitals.alerts.names import WINDOW
 from llmvitals.backtest.wanted import SIGNALS
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings, seconds_of
@@ -27,7 +27,7 @@ from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import State, Verdict
 from llmvitals.triage.walk import diagnose_with, states
 
-RECORDED_SECONDS = seconds_of(ALERT_WINDOW)
+RECORDED_SECONDS = seconds_of(WINDOW)
 """The range over which rules record what compiles to PromQL, and from which alerts read it."""
 
 _SHOWN = counted_names() - {budget.JUDGED, budget.MISSED}

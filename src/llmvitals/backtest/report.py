@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from llmvitals.alerts.budgets import BUDGETS
-from llmvitals.alerts.firing import Episode, rules_of
+from llmvitals.alerts.firing import Episode, rules_of, wait_of
 from llmvitals.alerts.model import Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.silences import SILENCES
@@ -62,7 +62,7 @@ def _policy(settings: Settings) -> Sheet:
 
 
 def _alert(alert: Alert, settings: Settings) -> tuple[str, ...]:
-    waits = dict.fromkeys(row.wait if row else alert.wait for row in rules_of(alert, settings))
+    waits = dict.fromkeys(wait_of(alert, row) for row in rules_of(alert, settings))
     return (
         f"`{alert.name}`",
         alert.severity.value,
