@@ -33,11 +33,11 @@ def incident(**changes) -> Incident:
 
 
 def page(after: float, *alerts: str, leading: str = "batch-too-small") -> Sent:
-    return Sent(after, "pager", alerts or ("LLMUsersHurt",), leading)
+    return Sent(after, after - 10, "pager", alerts or ("LLMUsersHurt",), leading)
 
 
 def ticket(after: float, alert: str) -> Sent:
-    return Sent(after, "tickets", (alert,), "")
+    return Sent(after, after - 180, "tickets", (alert,), "")
 
 
 def rate(name: str, *incidents: Incident):
@@ -117,6 +117,11 @@ def test_a_page_before_anybody_was_hurt_is_none_on_the_incident() -> None:
     (wrong_from_the_start,) = severe([incident(sent=(page(-100.0),), broke=-280.0)])
     assert early.delay == 80
     assert wrong_from_the_start.delay == 180
+
+
+def test_a_ticket_on_what_was_there_before_is_no_notification_of_the_incident() -> None:
+    (found,) = severe([incident(sent=(ticket(170.0, "LLMPreemptionThrash"), page(90.0), page(270.0)))])
+    assert found.notifications == 2
 
 
 def test_what_passed_and_what_hurts_nobody_is_counted_apart() -> None:

@@ -186,7 +186,8 @@ SYMPTOMS: tuple[Alert, ...] = (
         "LLMUsersHurt",
         "Users do not get what was promised",
         PAGE,
-        Unless(Hurt(), Concludes(("shedding",))),
+        # whoever gets no answer at all is hurt, too: below the burn that pages at once, and no histogram shows it
+        Unless(Either((Hurt(), Compared("lost_call_ratio", ">=", "thresholds.error_ratio"))), Concludes(("shedding",))),
         "2m",
         "users-hurt",
         "ttft_p95_seconds",

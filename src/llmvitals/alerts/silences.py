@@ -36,6 +36,7 @@ SILENCES: tuple[Silence, ...] = (
     Silence(("LLMNotServing", "LLMTelemetryBroken"), _PAGED_SYMPTOMS, INSTANCE),
     Silence(("LLMUsersHurt",), tuple(name for name in _PAGED_SYMPTOMS if name != "LLMUsersHurt"), INSTANCE),
     Silence(("LLMAnswersFail", "LLMMostRefused"), ("LLMCallsLost",), INSTANCE),
+    Silence(("LLMAnswersFail", "LLMCallsLost"), ("LLMGoodputLow",), INSTANCE),
     Silence(_PAGES, _TICKETS, INSTANCE),
     *_explained(),
 )

@@ -64,9 +64,12 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A notification that something fires: when (seconds from the onset), to whom, which alerts, and the cause that it names."""
+    """A notification that something fires: when, and since when the newest of it does (seconds from the onset), to whom, which
+    alerts, and the cause that it names.
+    """
 
     after: float
+    newest: float
     receiver: str
     alerts: tuple[str, ...]
     leading: str
@@ -262,4 +265,5 @@ def _sent(course: Course, settings: Settings, onset: float) -> Iterator[Sent]:
             first = sorted(one.episodes, key=lambda e: (e.severity, e.fired))
             led = (e.leading or e.cause for e in first)
             alerts = tuple(dict.fromkeys(e.alert for e in first))
-            yield Sent(one.t - onset, one.receiver, alerts, next(filter(None, led), ""))
+            newest = max(e.fired for e in one.episodes)
+            yield Sent(one.t - onset, newest - onset, one.receiver, alerts, next(filter(None, led), ""))
