@@ -27,8 +27,6 @@ KINDS = (
     "engine-died",
     "shedding",
 )
-UNNAMED = {"shedding"}
-"""Refusing is an outcome and no cause: the page's own runbook is the cause's."""
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -37,7 +35,7 @@ def test_who_is_hurt_is_told_of_in_time_with_the_cause_and_not_too_often(name) -
     assert found.why == ""
     (answer,) = severe([found])
     assert answer.in_time, found.sent
-    assert answer.named or name in UNNAMED, found.sent
+    assert answer.named, found.sent
     assert answer.few, found.sent
 
 

@@ -18,17 +18,18 @@ from llmvitals.alerts.course import Course, Moment
 from llmvitals.alerts.firing import all_episodes, episodes, seconds_of_wait
 from llmvitals.alerts.holds import Answers, replayable
 from llmvitals.alerts.notify import notices
-from llmvitals.alerts.policy import ALERTS
+from llmvitals.alerts.policy import ALERTS, BY_NAME
 from llmvitals.backtest.replay import EVERY_SECONDS, courses
 from llmvitals.backtest.spread import Spread
 from llmvitals.lab.draw import Longer
 from llmvitals.lab.play import INSTANCE, ORIGIN, Job, Run, kind_of, plan, showing
 from llmvitals.lab.result import Kind
-from llmvitals.lab.scenarios import BY_NAME
+from llmvitals.lab.scenarios import BY_NAME as ROWS
 from llmvitals.lab.truth import CLEARLY, Told, beyond_doubt, told
 from llmvitals.series import Series
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.sources import Observed
+from llmvitals.triage.checks import BY_CAUSE
 
 LONGER = Longer(calm=300.0, fault=480.0)
 """Seconds. Calm for as long as the window of the fastest page, so that this is not full of the fault alone; and the fault for
@@ -116,7 +117,7 @@ PAGER = "pager"
 
 def planned(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) -> tuple[Job, ...]:
     """The plays of the lab, as the score plans them, without those that are judged when their fault is over."""
-    return tuple(job for job in plan(seed, causes, size) if not BY_NAME[job.scenario].after)
+    return tuple(job for job in plan(seed, causes, size) if not ROWS[job.scenario].after)
 
 
 def watch_all(
@@ -256,6 +257,11 @@ def _cut(wait: str) -> tuple[str, float]:
     return (SHORT_WAIT, seconds - seconds_of(SHORT_WAIT)) if seconds > seconds_of(SHORT_WAIT) else (wait, 0.0)
 
 
+def _own(alert: str) -> str:
+    """The cause whose runbook an alert opens where none leads, '' for a symptom's own."""
+    return BY_NAME[alert].runbook if BY_NAME[alert].runbook in BY_CAUSE else ""
+
+
 def _sent(course: Course, settings: Settings, onset: float) -> Iterator[Sent]:
     """What people are told while the play lasts, but for what is over."""
     end = course.moments[-1].t
@@ -263,7 +269,7 @@ def _sent(course: Course, settings: Settings, onset: float) -> Iterator[Sent]:
         if one.kind != "resolved" and one.t <= end:
             # who is woken by several reads them in the order in which they came
             first = sorted(one.episodes, key=lambda e: (e.severity, e.fired))
-            led = (e.leading or e.cause for e in first)
+            led = (e.leading or e.cause or _own(e.alert) for e in first)
             alerts = tuple(dict.fromkeys(e.alert for e in first))
             newest = max(e.fired for e in one.episodes)
             yield Sent(one.t - onset, newest - onset, one.receiver, alerts, next(filter(None, led), ""))
