@@ -115,7 +115,7 @@ class Endpoint:
         """
         for some in _fitting(names):
             try:
-                found = self.whole(some, question)
+                found = self._whole(some, question)
             except TooMuchError as error:
                 if not question.parts:
                     raise
@@ -131,7 +131,7 @@ class Endpoint:
             else:
                 yield from found
 
-    def whole(self, names: Sequence[str], question: Question) -> list[Stored]:
+    def _whole(self, names: Sequence[str], question: Question) -> list[Stored]:
         """All series of these names, at once. Raises :class:`TooMuchError` besides."""
         matchers = f'__name__=~"{"|".join(names)}"' + (f",{question.narrow}" if question.narrow else "")
         query = f"{{{matchers}}}[{max(1, round(question.seconds * 1000))}ms]"
