@@ -178,6 +178,14 @@ _STARTING = Compared("uptime_seconds", "<", "thresholds.cold_start_seconds", 0.5
 look; and five minutes of which it has lived through one are no five minutes. Who is hurt for longer is hurt users' business.
 """
 
+_LOST = Every(
+    (
+        Compared("lost_call_ratio", ">=", "thresholds.error_ratio"),
+        Compared("first_calls_per_minute", ">=", "alerts.least_requests"),
+    )
+)
+"""One call in five gets no answer; a share of fewer calls than ``alerts.least_requests`` in a minute says nothing."""
+
 MANY_REFUSED = 10
 """Refusals in the window of a verdict, about a minute: a share of fewer is of a handful of requests."""
 
@@ -187,7 +195,7 @@ SYMPTOMS: tuple[Alert, ...] = (
         "Users do not get what was promised",
         PAGE,
         # whoever gets no answer at all is hurt, too: below the burn that pages at once, and no histogram shows it
-        Unless(Either((Hurt(), Compared("lost_call_ratio", ">=", "thresholds.error_ratio"))), Concludes(("shedding",))),
+        Unless(Either((Hurt(), _LOST)), Concludes(("shedding",))),
         "2m",
         "users-hurt",
         "ttft_p95_seconds",
