@@ -22,6 +22,7 @@ def test_the_sections_come_in_their_order() -> None:
         "How often it is right",
         "The two commands",
         "Point it at your server",
+        "Be woken by what matters",
         "Support matrix",
         "How it works in one picture",
     ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from llmvitals import settings as settings_file
 from llmvitals.backtest.history import LESS, RETRIES, History
@@ -108,8 +109,7 @@ def command(
     settings = settings_file.load(settings_path)
     if [prometheus is not None, noise is not None, lab].count(True) != 1:
         raise click.UsageError("Give one of --prometheus URL, --noise 7d and --lab.")
-    if page is not None and prometheus is not None:
-        raise click.UsageError("--report belongs to --noise and --lab.")
+    _of_this_past("--prometheus" if prometheus is not None else "--lab" if lab else "--noise")
     if noise is not None:
         backtest_made.noise(noise, seed, every, settings, jobs, page, as_json=as_json)
         return
@@ -122,6 +122,28 @@ def command(
         return
     for sheet in sheets(found):
         show_sheet(sheet)
+
+
+_BELONGS: dict[str, tuple[str, ...]] = {
+    "start": ("--prometheus",),
+    "end": ("--prometheus",),
+    "selector": ("--prometheus",),
+    "every": ("--prometheus", "--noise"),
+    "seed": ("--noise", "--lab"),
+    "wanted": ("--lab",),
+    "size": ("--lab",),
+    "page": ("--noise", "--lab"),
+}
+"""The options that only some pasts have."""
+
+
+def _of_this_past(which: str) -> None:
+    """Refuse an option that was given and belongs to another past: it would change nothing."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        owners = _BELONGS.get(param.name or "", (which,))
+        if which not in owners and context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[0]} belongs to {' and '.join(owners)}.")
 
 
 def _range(start: float, end: float | None, every: float) -> _Range:
