@@ -117,9 +117,10 @@ def test_a_prometheus_gives_the_course_of_the_pages_and_the_command_the_page_of_
     assert document["pages_without_hurt"] == []
     assert document["pages_per_week"] is None
     assert document["verdicts"] == len(grid(START, END))
-    (blind,) = document["budgets_not_judged"]
-    assert blind["family"] == "llm_slo_requests_total"
-    assert "no traces" in blind["why"]
+    blind = {one["family"]: one["why"] for one in document["budgets_not_judged"]}
+    assert set(blind) == {"llm_slo_requests_total", "llm_gateway_requests_total"}
+    assert "no traces" in blind["llm_slo_requests_total"]
+    assert "no gateway" in blind["llm_gateway_requests_total"]
     assert "LLMNobodyWatches" in document["not_replayed"]
 
 

@@ -15,6 +15,7 @@ from llmvitals.telemetry.ingest import Ingest, RawPage
 from support import raw_store
 from support.prometheus import load_blocks, openmetrics, points_of
 
+INSTANCE = "a:8000"
 ORIGIN = 1_800_000_000.0
 SCRAPED = 15.0
 """Seconds between two pages, as Prometheus is usually set."""
@@ -38,26 +39,24 @@ _LONG = Stream(
 
 
 @cache
-def pages(dialect: str = "vllm") -> tuple[RawPage, ...]:
+def pages() -> tuple[RawPage, ...]:
     """The pages of the whole past."""
     config = EngineConfig(blocks=1024, max_num_seqs=64, max_model_len=2048)
-    live = Live(
-        Setup(config, Workload((_CHAT, _LONG)), uptime=3600.0), origin=ORIGIN - 60, dialect=dialect, coarse=True
-    )
+    live = Live(Setup(config, Workload((_CHAT, _LONG)), uptime=3600.0), origin=ORIGIN - 60, coarse=True)
     moments = [ORIGIN + SCRAPED * i for i in range(round(LASTS / SCRAPED) + 1)]
     return tuple(RawPage(t, 0.02, 200, live.page_at(t)) for t in moments)
 
 
 @cache
-def snapshots(instance: str = "a:8000", dialect: str = "vllm") -> tuple[Snapshot, ...]:
+def snapshots() -> tuple[Snapshot, ...]:
     """The same pages, read."""
-    ingest = Ingest(instance=instance)
-    return tuple(ingest.snapshot(page) for page in pages(dialect))
+    ingest = Ingest(instance=INSTANCE)
+    return tuple(ingest.snapshot(page) for page in pages())
 
 
-def observed(instance: str = "a:8000", dialect: str = "vllm") -> Observed:
+def observed() -> Observed:
     """The server as a target."""
-    return Observed(instance, "vllm", snapshots(instance, dialect))
+    return Observed(INSTANCE, "vllm", snapshots())
 
 
 def store_exported(folder: Path) -> None:
@@ -67,4 +66,4 @@ def store_exported(folder: Path) -> None:
 
 def store_raw(folder: Path) -> None:
     """Store what a Prometheus that scrapes the engine has of it."""
-    raw_store.store(folder, raw_store.stored(pages(), {"instance": "a:8000", "job": "engines", "namespace": "chat"}))
+    raw_store.store(folder, raw_store.stored(pages(), {"instance": INSTANCE, "job": "engines", "namespace": "chat"}))

@@ -30,7 +30,10 @@ def alert(
 def spans(row: Alert, hurt: str) -> list[tuple[float, float, float | None]]:
     """Moments (by number) since which, at which and until which it fired, of a course written as ``..##.``."""
     found = episodes(row, course([{"hurt": one == "#"} for one in hurt]), SETTINGS)
-    number = lambda t: (t - START) / STEP  # noqa: E731
+
+    def number(t: float) -> float:
+        return (t - START) / STEP
+
     return [(number(e.since), number(e.fired), None if e.ended is None else number(e.ended)) for e in found]
 
 

@@ -182,8 +182,6 @@ def test_a_restart_loses_nothing_but_what_was_not_yet_shown() -> None:
 
 
 def test_every_class_has_a_budget_and_a_promise_of_its_own() -> None:
-    row = Burn(severity="page", burn=6.0, long="2m", short="1m")
-
     def judged(objective: float, **missed: float) -> bool:
         went = course(
             [
@@ -191,7 +189,7 @@ def test_every_class_has_a_budget_and_a_promise_of_its_own() -> None:
                 for at in range(5)
             ]
         )
-        return held(Burns("goodput", "page"), went, budgets(row))[-1]
+        return held(Burns("goodput", "page"), went, budgets(ROW))[-1]
 
     assert judged(0.95, chat=0.0, code=10.0)  # 10 of 30, with 30 % as the limit
     assert not judged(0.95, chat=0.0, code=8.0)
