@@ -44,6 +44,12 @@ def test_what_is_judged_when_its_fault_is_over_is_not_watched() -> None:
     assert {"batch-too-small", "chat", "one-burst", "seats+outputs"} <= names
 
 
+def test_only_the_severe_ones_are_the_same_plays_without_the_others() -> None:
+    severe = planned(1, None, 0.25, "severe")
+    assert {job.severity for job in severe} == {"severe"}
+    assert severe == tuple(job for job in planned(1, None, 0.25) if job.severity == "severe")
+
+
 def test_a_server_that_dies_wakes_somebody_and_tickets_stay_quiet() -> None:
     found = incident(Job("engine-died", 3, 2, "severe"), Settings())
     assert found.why == ""

@@ -115,9 +115,13 @@ PAGER = "pager"
 """The receiver of pages in the example configuration."""
 
 
-def planned(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0) -> tuple[Job, ...]:
-    """The plays of the lab, as the score plans them, without those that are judged when their fault is over."""
-    return tuple(job for job in plan(seed, causes, size) if not ROWS[job.scenario].after)
+def planned(seed: int, causes: tuple[str, ...] | None = None, size: float = 1.0, severity: str = "") -> tuple[Job, ...]:
+    """The plays of the lab, as the score plans them, without those that are judged when their fault is over.
+
+    ``severity``: only faults that are so bad, without look-alikes and healthy ones.
+    """
+    jobs = (job for job in plan(seed, causes, size) if not ROWS[job.scenario].after)
+    return tuple(job for job in jobs if not severity or (ROWS[job.scenario].causes and job.severity == severity))
 
 
 def watch_all(

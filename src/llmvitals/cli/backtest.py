@@ -22,6 +22,7 @@ from llmvitals.cli.score import SEED, causes
 from llmvitals.cli.screen import progress, remark
 from llmvitals.cli.sheet import show_sheet
 from llmvitals.errors import PageError
+from llmvitals.lab.draw import LEVELS_OF_SEVERITY
 from llmvitals.settings import Settings, seconds_of
 from llmvitals.sources.promql_api import Endpoint
 from llmvitals.sources.stored import RAW_NOTE
@@ -79,6 +80,11 @@ class _Range:
     help="Of --lab: times as many plays as a score of size 1 has.",
 )
 @click.option(
+    "--severity",
+    type=click.Choice(LEVELS_OF_SEVERITY),
+    help="Of --lab: only faults that are so bad, without look-alikes and healthy ones.",
+)
+@click.option(
     "--report", "page", type=click.Path(path_type=Path), help="Of --noise and --lab: renew that part of docs/alerts.md."
 )
 @click.option("--jobs", type=click.IntRange(min=1), show_default="one per core", help="Processes.")
@@ -96,6 +102,7 @@ def command(
     seed: int,
     wanted: tuple[str, ...] | None,
     size: float,
+    severity: str | None,
     page: Path | None,
     jobs: int | None,
     as_json: bool,
@@ -114,7 +121,7 @@ def command(
         backtest_made.noise(noise, seed, every, settings, jobs, page, as_json=as_json)
         return
     if prometheus is None:
-        backtest_made.lab(seed, wanted, size, settings, jobs, page, as_json=as_json)
+        backtest_made.lab(seed, wanted, size, severity or "", settings, jobs, page, as_json=as_json)
         return
     found = _history(prometheus, selector, _range(start, end, every), settings, jobs, quiet=as_json)
     if as_json:
@@ -132,6 +139,7 @@ _BELONGS: dict[str, tuple[str, ...]] = {
     "seed": ("--noise", "--lab"),
     "wanted": ("--lab",),
     "size": ("--lab",),
+    "severity": ("--lab",),
     "page": ("--noise", "--lab"),
 }
 """The options that only some pasts have."""

@@ -47,6 +47,7 @@ def lab(
     seed: int,
     causes: tuple[str, ...] | None,
     size: float,
+    severity: str,
     settings: Settings,
     jobs: int | None,
     page: Path | None,
@@ -54,12 +55,13 @@ def lab(
     as_json: bool,
 ) -> None:
     """Watch the lab's incidents, and show who was told when."""
-    planned = incidents.planned(seed, causes, size)
+    planned = incidents.planned(seed, causes, size, severity)
     if not planned:
         raise click.UsageError(f"No scenario injects {', '.join(causes or ())}.")
     with progress("watching", len(planned), of="plays", quiet=as_json) as advance:
         found = incidents.watch_all(planned, settings, processes=jobs, on_watched=advance)
     words: dict[str, Any] = {"lab": "", "seed": seed, "size": f"{size:g}"}
+    words |= {"severity": severity} if severity else {}
     words |= {"causes": ",".join(causes)} if causes else {}
     _tell(report.lab_sheets(found), report.lab_document(found), report.LAB, words, page, as_json=as_json)
 
