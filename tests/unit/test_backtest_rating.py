@@ -32,12 +32,12 @@ def incident(**changes) -> Incident:
     return Incident(**given | changes)
 
 
-def page(after: float, *alerts: str, leading: str = "batch-too-small") -> Sent:
-    return Sent(after, after - 10, "pager", alerts or ("LLMUsersHurt",), leading)
+def page(after: float, *alerts: str, leading: str = "batch-too-small", lasts: float = 60.0) -> Sent:
+    return Sent(after, after - 10, after + lasts, "pager", alerts or ("LLMUsersHurt",), leading)
 
 
 def ticket(after: float, alert: str) -> Sent:
-    return Sent(after, after - 180, "tickets", (alert,), "")
+    return Sent(after, after - 180, after + 60, "tickets", (alert,), "")
 
 
 def rate(name: str, *incidents: Incident):
@@ -117,6 +117,13 @@ def test_a_page_before_anybody_was_hurt_is_none_on_the_incident() -> None:
     (wrong_from_the_start,) = severe([incident(sent=(page(-100.0),), broke=-280.0)])
     assert early.delay == 80
     assert wrong_from_the_start.delay == 180
+
+
+def test_a_page_that_still_fires_when_clients_are_hurt_again_is_not_told_twice() -> None:
+    (stands,) = severe([incident(before=True, sent=(page(-200.0, lasts=500.0),))])
+    (over,) = severe([incident(before=True, sent=(page(-200.0, lasts=100.0),))])
+    assert (stands.delay, stands.in_time, stands.named) == (0, True, True)
+    assert (over.delay, over.in_time) == (None, False)
 
 
 def test_a_ticket_on_what_was_there_before_is_no_notification_of_the_incident() -> None:

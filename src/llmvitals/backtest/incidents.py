@@ -65,12 +65,13 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A notification that something fires: when, and since when the newest of it does (seconds from the onset), to whom, which
-    alerts, and the cause that it names.
+    """A notification that something fires: when, since when the newest of it does and until when the last of it did (seconds
+    from the onset), to whom, which alerts, and the cause that it names.
     """
 
     after: float
     newest: float
+    until: float
     receiver: str
     alerts: tuple[str, ...]
     leading: str
@@ -276,4 +277,5 @@ def _sent(course: Course, settings: Settings, onset: float) -> Iterator[Sent]:
             led = (e.leading or e.cause or _own(e.alert) for e in first)
             alerts = tuple(dict.fromkeys(e.alert for e in first))
             newest = max(e.fired for e in one.episodes)
-            yield Sent(one.t - onset, newest - onset, one.receiver, alerts, next(filter(None, led), ""))
+            until = max(end if e.ended is None else e.ended for e in one.episodes)
+            yield Sent(one.t - onset, newest - onset, until - onset, one.receiver, alerts, next(filter(None, led), ""))

@@ -155,11 +155,13 @@ def _severe(incidents: Sequence[Incident]) -> Iterator[Incident]:
 def _answer(one: Incident) -> Answer:
     assert one.broke is not None
     since = min(one.broke, 0.0)
-    pages = [sent for sent in one.pages if sent.after >= since]
+    pages = [
+        sent for sent in one.pages if sent.until > since
+    ]  # one that still fires when clients are hurt again stands
     first = pages[0] if pages else None
     return Answer(
         one,
-        None if first is None else first.after - one.broke,
+        None if first is None else max(0.0, first.after - one.broke),
         None if first is None else first.after,
         "" if first is None else first.leading,
         sum(sent.newest >= since for sent in one.sent),  # what was there before is told of for its own sake
