@@ -67,8 +67,7 @@ def _described(alert: Alert, row: Burn | None, words: Words, settings: Settings)
     for part in parts_of(alert.when):
         if isinstance(part, Burns) and row is not None:
             told.append(_missed(BY_ID[part.budget], row, settings))
-        elif part is alert.when and isinstance(part, Gone):
-            told.append(words.status())
+    told += [words.status()] if isinstance(alert.when, Gone) else []
     told += [words.numbers()] if alert.evidence else []
     set_to = words.set_to(alert.cause) if isinstance(alert.when, Fires) and not of_page else ""
     return " ".join(part for part in told if part) + set_to

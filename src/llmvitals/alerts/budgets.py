@@ -13,6 +13,7 @@ from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
 from llmvitals.series import Series
 from llmvitals.signals import budget
+from llmvitals.signals.derived.gateway import LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ USED: tuple[str, ...] = (FINISHED, "llm_generation_tokens_total")
 
 _HTTP = "llm_http_requests_total"
 _CALLS = "llm_gateway_requests_total"
-_LOST = ("429", "error", "5xx", *(str(status) for status in range(500, 512)))
+_LOST = (*LOST, "5xx", *(str(status) for status in range(500, 512)))
 """Statuses at a gateway of calls that get no answer for no reason of their clients': refusals and all 5xx that are registered."""
 
 BUDGETS: tuple[Budget, ...] = (

@@ -68,7 +68,7 @@ class _Compiler:
             case Burns(budget, severity):
                 every = self._settings.alerts.burns
                 rows = [self._row] if self._row else [row for row in every if row.severity == severity]
-                return _any([self._burns(BUDGETS[budget], row) for row in rows])
+                return nodes.folded("or", [self._burns(BUDGETS[budget], row) for row in rows])
             case Busy():
                 finished = nodes.grown(self._settings, SCOPE, Counted(FINISHED), names.WINDOW)
                 return Infix(">=", finished, Number(self._settings.alerts.least_requests))
@@ -77,7 +77,7 @@ class _Compiler:
             case Written(write):
                 return write(self._settings)
             case Either(parts):
-                return _any([self.node(part) for part in parts])
+                return nodes.folded("or", map(self.node, parts))
             case Unless(what, but):
                 return self._unless(self.node(what), labels_of(what), self.node(but), labels_of(but))
             case Every(parts):
@@ -145,10 +145,3 @@ def labels_of(condition: Condition) -> tuple[str, ...]:
             return labels_of(what)
         case _:
             return SCOPE
-
-
-def _any(nodes: list[Node]) -> Node:
-    found, *others = nodes
-    for node in others:
-        found = Infix("or", found, node)
-    return found

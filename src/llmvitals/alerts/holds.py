@@ -84,8 +84,7 @@ class Answers:
                 rows = [row] if row else [one for one in self._settings.alerts.burns if one.severity == severity]
                 return self._any(self._burns(BY_ID[budget], one) for one in rows)
             case Busy():
-                grown = self._counters.growth((Counted(FINISHED),), _LATELY).get((), [])
-                return self._any([[_at_least(grew, self._settings.alerts.least_requests) for grew in grown]])
+                return [_at_least(grew, self._settings.alerts.least_requests) for grew in self._grown(FINISHED)]
             case Gone(alone):
                 return self._alone() if alone else self._each(lambda m: m.named and not m.up)
             case Every(parts):
@@ -105,7 +104,7 @@ class Answers:
     def _any(self, several: Iterable[list[bool]]) -> list[bool]:
         held = [False] * len(self._moments)
         for one in several:
-            held = [before or now for before, now in zip(held, one, strict=True)] if one else held
+            held = [before or now for before, now in zip(held, one, strict=True)]
         return held
 
     def _since(self, signal: str, ago: str, test: Callable[[float, float], bool]) -> list[bool]:
@@ -163,14 +162,16 @@ class Answers:
                     found.setdefault(_told(budget, key.label), [None] * len(self._moments))[at] = value
         return found
 
+    def _grown(self, counter: str) -> Growth:
+        """How much a counter grew over the last minutes, at each moment."""
+        return self._counters.growth((Counted(counter),), _LATELY).get((), [None] * len(self._moments))
+
     def _used(self) -> list[bool]:
         """Whether the server was in use when it had a page last: anything grew that grows while it works."""
         memory, last, used = seconds_of(USED_MEMORY), -math.inf, False
-        grown = [
-            self._counters.growth((Counted(name),), _LATELY).get(()) or [None] * len(self._moments) for name in USED
-        ]
+        grown = zip(*map(self._grown, USED), strict=True)
         held = []
-        for moment, several in zip(self._moments, zip(*grown, strict=True), strict=True):
+        for moment, several in zip(self._moments, grown, strict=True):
             known = [grew for grew in several if grew is not None]
             if moment.up and known:
                 last, used = moment.t, max(known) > 0

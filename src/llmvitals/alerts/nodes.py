@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 from llmvitals.alerts import names
 from llmvitals.alerts.budgets import Counted
 from llmvitals.alerts.model import GONE_MEMORY, REQUESTS_RUNNING, TARGET_UP, USED_MEMORY
@@ -21,6 +24,11 @@ def grown(settings: Settings, labels: tuple[str, ...], counted: Counted, window:
     matchers = tuple(Matcher(label, values) for label, values in counted.matching)
     increase = Call("increase", (Selector(counted.name, matchers, window=window),))
     return Aggregate("sum", names.kept(settings, labels), increase)
+
+
+def folded(op: str, several: Iterable[Node]) -> Node:
+    """Several operands, at least one, joined from the left by one operator."""
+    return reduce(lambda left, right: Infix(op, left, right), several)
 
 
 def up(settings: Settings) -> Infix:

@@ -77,11 +77,8 @@ def _count(
 
 
 def _grown(counted: tuple[Counted, ...], budget: Budget, window: str, settings: Settings) -> Node:
-    first, *others = (nodes.grown(settings, (*budget.scope, *budget.by), one, window) for one in counted)
-    found: Node = first
-    for other in others:
-        found = Infix("+", found, other)
-    return found
+    by = (*budget.scope, *budget.by)
+    return nodes.folded("+", (nodes.grown(settings, by, one, window) for one in counted))
 
 
 def _used(settings: Settings) -> dict[str, Any]:

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from llmvitals.alerts.alertmanager import config
-from llmvitals.alerts.budgets import counted_names
 from llmvitals.alerts.course import Course
 from llmvitals.alerts.firing import Episode, all_episodes
 from llmvitals.alerts.model import PAGE, TICKET
 from llmvitals.alerts.notify import Notice, notices
-from llmvitals.backtest.moments import reach, width_of
+from llmvitals.backtest.moments import counts_of, of_scope, reach, width_of
 from llmvitals.backtest.replay import EVERY_SECONDS, Replay, beside, grid
 from llmvitals.backtest.spread import Spread
 from llmvitals.backtest.week import HOUR, Served, week
@@ -24,7 +23,6 @@ from llmvitals.lab.play import kind_of
 from llmvitals.lab.truth import told
 from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
-from llmvitals.signals import budget
 from llmvitals.signals.service import answers
 from llmvitals.simulator.live import Live
 from llmvitals.sources import Observed
@@ -38,6 +36,9 @@ PAGE_SECONDS = 15.0
 
 WARM = 20.0
 """Seconds before the first page."""
+
+_WITHIN = HOUR - 1e-3
+"""To the last moment of an hour: its end is the next one's begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def _watch(job: _Job) -> _Watched:
         for start in (HOUR * i for i in range(round(job.days * 24))):
             pages += _pages(live, reader, start)
             hours.append(_hour(job.target.model, live, start))
-            end, began = MONDAY + start + HOUR - 1e-3, MONDAY + max(start, job.judged)
+            end, began = MONDAY + start + _WITHIN, MONDAY + max(start, job.judged)
             back = reach((width_of(pages, job.settings),)) + PAGE_SECONDS + job.judged
             replay.feed([_observed(job.target, pages)], _moving(pages, grid(began, end, job.judged), back))
             counted |= _counters(pages, grid(began, end, job.every), job.settings)
@@ -172,12 +173,9 @@ class _Counted:
 
 def _counters(pages: Sequence[Snapshot], at: Sequence[float], settings: Settings) -> dict[float, _Counted]:
     """By moment, what the newest page said."""
-    times, found = [page.t for page in pages], {}
-    for t in at:
-        page = pages[bisect_right(times, t) - 1]
-        shown = {key: value for key, value in page.samples.items() if key.name in counted_names()}
-        found[t] = _Counted(answers(page), shown | budget.counters(page, settings))
-    return found
+    times = [page.t for page in pages]
+    newest = ((t, pages[bisect_right(times, t) - 1]) for t in at)
+    return {t: _Counted(answers(page), counts_of(page, settings)) for t, page in newest}
 
 
 def _finer(course: Course, counted: Mapping[float, _Counted]) -> Course:
@@ -186,13 +184,13 @@ def _finer(course: Course, counted: Mapping[float, _Counted]) -> Course:
     last = course.moments[0]
     for t in sorted(t for t in counted if t > last.t):
         last = moments.get(t, last)
-        own = {k: v for k, v in counted[t].counts.items() if k.label("model") in ("", course.model)}
+        own = of_scope(counted[t].counts, course.instance, course.model)
         moments.setdefault(t, replace(last, t=t, up=counted[t].up, counts=own))
     return replace(course, moments=tuple(moments[t] for t in sorted(moments)))
 
 
 def _pages(live: Live, reader: Ingest, start: float) -> Iterator[Snapshot]:
-    for t in grid(MONDAY + max(start, WARM), MONDAY + start + HOUR - 1e-3, PAGE_SECONDS):
+    for t in grid(MONDAY + max(start, WARM), MONDAY + start + _WITHIN, PAGE_SECONDS):
         answer = live.answer_at(t)
         failed = "" if answer.status else "connection refused"
         yield reader.snapshot(RawPage(t, answer.took, answer.status, answer.body, failed))

@@ -58,6 +58,17 @@ def width_of(snapshots: Sequence[Snapshot], settings: Settings) -> float:
     return max(settings.exporter.window_seconds, (settings.thresholds.min_pages + 1) * interval)
 
 
+def counts_of(page: Snapshot, settings: Settings) -> dict[Series, float]:
+    """What alerts count on a page."""
+    shown = {key: value for key, value in page.samples.items() if key.name in _SHOWN}
+    return shown | budget.counters(page, settings)
+
+
+def of_scope(counts: Mapping[Series, float], instance: str, model: str) -> dict[Series, float]:
+    """The counts of one scope: those with its model, and those of its target that name none."""
+    return {k: v for k, v in counts.items() if k.label("instance") == instance and k.label("model") in ("", model)}
+
+
 def reach(widths: Iterable[float]) -> float:
     """How far before the first moment pages are needed, in seconds."""
     return max((RECORDED_SECONDS, *widths))
@@ -159,11 +170,7 @@ class _Target:
                 answers(pages[-1]),
                 bool(engines),
                 _values(readings, recorded),
-                {
-                    k: v
-                    for k, v in counted.items()
-                    if k.label("instance") == instance and k.label("model") in ("", model)
-                },
+                of_scope(counted, instance, model),
             )
 
     def _within(self, start: float, end: float) -> tuple[Snapshot, ...]:
@@ -183,8 +190,7 @@ class _Target:
     def _counters(self, page: Snapshot) -> dict[Series, float]:
         """What alerts count on a page; moments closer than scrapes share it."""
         if self._counted is None or self._counted[0] is not page:
-            shown = {key: value for key, value in page.samples.items() if key.name in _SHOWN}
-            self._counted = page, shown | budget.counters(page, self._settings)
+            self._counted = page, counts_of(page, self._settings)
         return self._counted[1]
 
 

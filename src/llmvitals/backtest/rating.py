@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from llmvitals.alerts.conditions import Gone
 from llmvitals.alerts.holds import replayable
 from llmvitals.alerts.model import Alert
 from llmvitals.alerts.policy import ALERTS
@@ -115,12 +116,13 @@ def _should(alert: Alert, one: Incident) -> bool:
     if alert.name in PROMISES:
         wanted = {"late": {"ttft", "tpot"}}.get(PROMISES[alert.name], {PROMISES[alert.name]})
         return bool(one.hurt & wanted) and "" in one.hurt
-    return alert.cause in one.injected and one.kind is Kind.FAULT and alert.name != "LLMTargetMissing"
+    # a replica without a page is some cause's doing, and no cause of its own
+    return alert.cause in one.injected and one.kind is Kind.FAULT and alert.when != Gone()
 
 
 def _right(alert: Alert, one: Incident, fired: Iterable[Fired]) -> bool:
     """Whether it is true of this incident, and not earlier than it is."""
-    if alert.name in {"LLMTargetGone", "LLMTargetMissing"}:
+    if isinstance(alert.when, Gone):
         return bool(GONE & one.truth)
     if alert.cause:
         return alert.cause in one.truth
@@ -155,9 +157,7 @@ def _severe(incidents: Sequence[Incident]) -> Iterator[Incident]:
 def _answer(one: Incident) -> Answer:
     assert one.broke is not None
     since = min(one.broke, 0.0)
-    pages = [
-        sent for sent in one.pages if sent.until > since
-    ]  # one that still fires when clients are hurt again stands
+    pages = [sent for sent in one.pages if sent.until > since]  # what still fires when they are hurt again stands
     first = pages[0] if pages else None
     return Answer(
         one,

@@ -19,7 +19,7 @@ from llmvitals.alerts.conditions import (
     Unless,
     Written,
 )
-from llmvitals.alerts.limits import number_of
+from llmvitals.alerts.limits import bounded
 from llmvitals.alerts.model import GONE_MEMORY, USED_MEMORY, Alert
 from llmvitals.alerts.names import WINDOW
 from llmvitals.settings import Settings
@@ -42,7 +42,7 @@ def words(condition: Condition, settings: Settings) -> str:
         case Concludes(outcomes):
             return f"the verdict is {' or '.join(outcomes)}"
         case Compared(signal, op, bound, factor):
-            number = f"{number_of(settings, bound) * factor:g}"
+            number = f"{bounded(settings, bound, factor):g}"
             named = f"{number} (`{bound}`)" if isinstance(bound, str) else number
             return f"`{signal}` is {_OPS[op]} {named}"
         case Fell(signal, to, ago):
