@@ -13,7 +13,7 @@ from llmvitals.alerts.names import INSTANCE
 from llmvitals.schema import SCOPE
 from llmvitals.series import Series
 from llmvitals.signals import budget
-from llmvitals.signals.derived.gateway import LOST
+from llmvitals.signals.derived.gateway import LOST_LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,6 @@ USED: tuple[str, ...] = (FINISHED, "llm_generation_tokens_total")
 
 _HTTP = "llm_http_requests_total"
 _CALLS = "llm_gateway_requests_total"
-_LOST = (*LOST, "5xx", *(str(status) for status in range(500, 512)))
-"""Statuses at a gateway of calls that get no answer for no reason of their clients': refusals and all 5xx that are registered."""
 
 BUDGETS: tuple[Budget, ...] = (
     Budget(
@@ -81,7 +79,7 @@ BUDGETS: tuple[Budget, ...] = (
     Budget(
         "calls",
         "calls that get no answer",
-        (Counted(_CALLS, (("status", _LOST),)),),
+        (Counted(_CALLS, (("status", LOST_LABELS),)),),
         (Counted(_CALLS),),
         _CALLS,
         scope=INSTANCE,  # a gateway's answers need not say of which model

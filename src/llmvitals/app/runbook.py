@@ -56,7 +56,10 @@ def title(slug: str, language: str = ENGLISH) -> str:
 
 def languages(slug: str) -> tuple[str, ...]:
     """In which languages there is a runbook of that slug."""
-    return tuple(language for language in LANGUAGES if _text(slug, language) is not None)
+    try:
+        return tuple(language for language in LANGUAGES if _SLUG.fullmatch(slug) and _file(slug, language).is_file())
+    except LlmvitalsError:
+        return ()
 
 
 def pages() -> tuple[Page, ...]:
@@ -76,10 +79,10 @@ def address(slug: str, language: str = ENGLISH) -> str:
 
 def _linked(text: str, target: str, language: str) -> str:
     found = _PAGE.fullmatch(target)
-    if found is None or not languages(found[1]):
+    there = languages(found[1]) if found else ()
+    if found is None or not there:
         return f"**{text}**"
-    there = language if language in languages(found[1]) else ENGLISH
-    return f"[{text}]({address(found[1], there)})"
+    return f"[{text}]({address(found[1], language if language in there else ENGLISH)})"
 
 
 def _text(slug: str, language: str) -> str | None:

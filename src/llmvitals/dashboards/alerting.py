@@ -24,6 +24,7 @@ from llmvitals.dashboards.model import (
     Row,
 )
 from llmvitals.dashboards.requests import CLASS, OBJECTIVE
+from llmvitals.signals.derived.gateway import LOST_LABELS
 
 RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("target-gone", ("LLMTargetGone", "LLMTargetMissing")),
@@ -112,7 +113,7 @@ ALERTS = Row(
 
 _HTTP = "llm_http_requests_total"
 _CALLS = "llm_gateway_requests_total"
-_LOST = "|".join(("429", "error", "5xx", *map(str, range(500, 512))))  # as the alert's budget counts them
+_LOST = "|".join(LOST_LABELS)
 
 
 def _share(missed: str, judged: str, by: tuple[str, ...]) -> str:

@@ -52,6 +52,9 @@ which a gateway says no more."""
 LOST = ("429", "error")
 """Statuses besides 5xx of calls that got no answer, for no reason of their clients'."""
 
+LOST_LABELS = (*LOST, "5xx", *map(str, range(500, 512)))
+"""All of them as a label may say them: the class, or one of the 5xx that are registered."""
+
 EXACT = ("1xx", "2xx", "3xx")
 """Classes of statuses in which no refusal can hide; another class, ok or error may hold some."""
 
