@@ -12,7 +12,7 @@ from llmvitals.alerts import pages, rules
 from llmvitals.alerts.names import WINDOW
 from llmvitals.backtest import report
 from llmvitals.cli import contract_table, matrix, scenario_table, signal_table
-from llmvitals.dashboards import grafana
+from llmvitals.dashboards import files as boards
 from llmvitals.errors import SettingsError
 from llmvitals.lab.scenarios import SCENARIOS
 from llmvitals.settings import Settings
@@ -71,7 +71,7 @@ def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
 
 
 def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
-    for path, text in (rules.files(settings) | grafana.files(settings)).items():
+    for path, text in (rules.files(settings) | boards.files(settings)).items():
         yield Path(path), text
     known = engines()
     yield MATRIX, _TITLE + _MORE + matrix.full(known)

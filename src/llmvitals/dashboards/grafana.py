@@ -10,11 +10,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from llmvitals.dashboards.alerting import FIRING, RUNBOOKS
-from llmvitals.dashboards.layout import BOARDS
+from llmvitals.dashboards.boards import BOARDS
+from llmvitals.dashboards.boards.alerting import FIRING, RUNBOOKS
 from llmvitals.dashboards.model import (
     GREY,
     INSTANCE,
+    PLACE,
     SELECTOR,
     VERMILLION,
     WINDOW,
@@ -35,23 +36,39 @@ from llmvitals.signals.promql import to_promql
 _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
-_APP = core.DashboardLink(type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=False)
+_TAG = "llmvitals"
+_CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in ("cluster", "namespace", "model", "instance"))
+_TIMES = "from=${__from}&to=${__to}"
+_APP = core.DashboardLink(
+    type="link", title="Triage app", uri=f"${{app_url}}/?{_CHOSEN}&{_TIMES}", targetBlank=True, keepTime=False
+)
+_HOME = core.DashboardLink(
+    type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=True, includeVars=True
+)
+_OTHERS = core.DashboardLink(
+    type="dashboards", title="Boards", tags=[_TAG], asDropdown=True, keepTime=True, includeVars=True
+)
 _EDGE = 0.05
 """What the axes of an XY chart reach beyond 0 and 1, so that no point is cut in half."""
 
-_OF_ROW = "${app_url}/?instance=${__data.fields.instance}&model=${__data.fields.model}"
+_OF_ROW = f"${{app_url}}/?instance=${{__data.fields.instance}}&model=${{__data.fields.model}}&{_TIMES}"
+_SERVICE = "/d/llmvitals-serving?" + "&".join(
+    [*(f"var-{name}=${{__field.labels.{name}}}" for name in (*PLACE, "model", "instance")), "${__url_time_range}"]
+)
 _SIGNAL = re.compile(r"<(\w+)>")
 _SETTING = re.compile(r"<(\w+(?:\.\w+)+)>")
 _LONG = "<long>"
+_APART = re.compile(r"\b(by|on) \((?=instance\b)")
 _OF_VALUE: dict[Leads, list[dict[str, Any]]] = {
     Leads.NOWHERE: [],
     Leads.APP: [
         {
             "title": "Triage app",
-            "url": "${app_url}/?instance=${__field.labels.instance}&model=${__field.labels.model}",
+            "url": f"${{app_url}}/?instance=${{__field.labels.instance}}&model=${{__field.labels.model}}&{_TIMES}",
             "targetBlank": True,
         }
     ],
+    Leads.SERVICE: [{"title": "This service", "url": _SERVICE, "targetBlank": False}],
     Leads.RUNBOOK: [
         {"title": "Runbook", "url": "${runbook_url}/${__field.labels.cause}.md", "targetBlank": True},
     ],
@@ -91,14 +108,21 @@ def promql(query: Query, settings: Settings | None = None) -> str:
     if query.promql:
         known = settings or Settings()
         asked = _SETTING.sub(lambda found: _said(attrgetter(found[1])(known)), query.promql)
-        return _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), asked)
+        asked = _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), asked)
+        return _APART.sub(rf"\1 ({', '.join(PLACE)}, ", asked)
+    by = kept(query.by)
     expr = BY_ID[query.signal].expr
     if expr is None:
         together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
-        return f"{together} by ({', '.join(query.by)}) (llm_{query.signal}{{{SELECTOR}}})"
+        return f"{together} by ({', '.join(by)}) (llm_{query.signal}{{{SELECTOR}}})"
     selector = INSTANCE if query.by == ("instance",) else SELECTOR
-    text = to_promql(expr, window=WINDOW, by=query.by, selector=selector)
+    text = to_promql(expr, window=WINDOW, by=by, selector=selector)
     return f"{text} >= 0" if isinstance(expr, Quantile) else text
+
+
+def kept(by: tuple[str, ...]) -> tuple[str, ...]:
+    """The labels that a query keeps: what is kept apart by instance is kept apart by place."""
+    return (*PLACE, *by) if "instance" in by else by
 
 
 def _said(value: float | str) -> str:
@@ -125,7 +149,7 @@ def _board(board: Board, settings: Settings) -> core.Dashboard:
         title=board.title,
         uid=board.uid,
         description=board.description,
-        tags=["llmvitals", "llm"],
+        tags=[_TAG, "llm"],
         schemaVersion=_SCHEMA_VERSION,
         graphTooltip=1,
         refresh="30s",
@@ -133,7 +157,7 @@ def _board(board: Board, settings: Settings) -> core.Dashboard:
         time=core.Time("now-30m", "now"),
         timePicker=core.TimePicker(["30s", "1m", "5m", "15m"], None),
         annotations=core.Annotations([_restarts(), _alerts()]),
-        links=[_APP],
+        links=[_OTHERS, _HOME],
         templating=core.Templating(_variables(settings)),
         panels=list(_placed(board, settings)),
     )
@@ -148,21 +172,14 @@ def _variables(settings: Settings) -> list[Variable]:
             type="datasource",
             query="prometheus",
         ),
-        Variable(
-            name="instance",
-            label="Instance",
-            description="The target, by its name in the exporter's settings.",
-            type="query",
-            query="label_values(llm_target_up, instance)",
-            source=_SOURCE,
-        ),
-        Variable(
-            name="model",
-            label="Model",
-            description="Models that the chosen instances serve.",
-            type="query",
-            query='label_values(llm_requests_running{instance=~"$instance"}, model)',
-            source=_SOURCE,
+        _choice("cluster", "Cluster", "Where targets are: a label of theirs, or of the Prometheus that scrapes.", ""),
+        _choice("namespace", "Namespace", "Namespaces of the chosen clusters.", 'cluster=~"$cluster"'),
+        _choice("model", "Model", "Models that are served there.", _IN_PLACE),
+        _choice(
+            "instance",
+            "Replica",
+            "Servers of these models, by their names in the settings.",
+            f'{_IN_PLACE},model=~"$model"',
         ),
         Variable(
             name="app_url",
@@ -179,6 +196,17 @@ def _variables(settings: Settings) -> list[Variable]:
             query=settings.alerts.runbook_base.rstrip("/"),
         ),
     ]
+
+
+_IN_PLACE = 'cluster=~"$cluster",namespace=~"$namespace"'
+_SEEN = '__name__=~"llm_target_up|llm_requests_running"'
+"""What is there of a target that is down, and what names its model."""
+
+
+def _choice(name: str, label: str, description: str, within: str) -> Variable:
+    """A variable of what a label may be, within what the variables before it leave."""
+    series = f"{{{_SEEN}{',' if within else ''}{within}}}"
+    return Variable(name, label, description, "query", f"label_values({series}, {name})", _SOURCE)
 
 
 def _restarts() -> dict[str, Any]:

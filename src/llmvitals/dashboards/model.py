@@ -14,7 +14,10 @@ from enum import StrEnum
 
 from llmvitals.schema import SCOPE
 
-INSTANCE = 'instance=~"$instance"'
+PLACE = ("cluster", "namespace")
+"""Where a target is. Whatever is kept apart by instance is kept apart by place too: two clusters may have a server of one name."""
+
+INSTANCE = 'cluster=~"$cluster",namespace=~"$namespace",instance=~"$instance"'
 SELECTOR = f'{INSTANCE},model=~"$model"'
 """What every query keeps: the targets and models chosen at the top of the board."""
 
@@ -25,6 +28,10 @@ ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, GREY = "#D55E00", "#CC79A7", "#999999"
 
 
+Names = tuple[tuple[int, str, str], ...]
+"""What a value means: its text and its colour."""
+
+
 class Kind(StrEnum):
     """How a panel is drawn."""
 
@@ -33,6 +40,10 @@ class Kind(StrEnum):
     STAT = "stat"
     TIMELINE = "timeline"
     XY = "xy"
+    TABLE = "table"  # a row for each scope, a column for each query
+    HEATMAP = "heatmap"  # one query of a histogram's buckets by le
+    BARS = "bars"  # one bar for each series, as it is now
+    TEXT = "text"  # words alone
 
 
 class Leads(StrEnum):
@@ -40,34 +51,9 @@ class Leads(StrEnum):
 
     NOWHERE = "nowhere"
     APP = "app"  # the triage app, at the instance and model of the value
+    SERVICE = "service"  # the board of one service, at the place, instance and model of the value
     RUNBOOK = "runbook"  # the runbook of the value's cause
     ALERT = "alert"  # the runbook of the value's alert, else of its cause
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One query of a panel: a signal by its id, or PromQL where no signal says it, in which ``<id>`` stands for a signal and
-    ``<section.key>`` for a setting.
-
-    ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
-    differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
-    ``burns``: a severity: the query is asked for each of its rows of ``alerts.burns``, over the row's long window, for which
-    ``<long>`` stands.
-    ``column``: of an XY chart, what the number is called; queries of one legend are the points' x, their y, and what else is
-    said of them, in this order. ``exemplar``: single observations are drawn as dots that lead to their traces.
-    """
-
-    legend: str
-    color: str
-    signal: str = ""
-    promql: str = ""
-    by: tuple[str, ...] = SCOPE
-    dashed: bool = False
-    unit: str = ""
-    names: tuple[tuple[int, str, str], ...] = ()
-    column: str = ""
-    exemplar: bool = False
-    burns: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +72,47 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """One query of a panel: a signal by its id, or PromQL where no signal says it, in which ``<id>`` stands for a signal and
+    ``<section.key>`` for a setting.
+
+    What is written ``by (instance`` or ``on (instance`` is asked by and on :data:`PLACE` as well.
+
+    ``legend``: words before the labels of ``by``, which the query keeps and the legend shows. ``unit``: set where it
+    differs from the panel's (then the query gets the right axis). ``names``: what a value means, as text and colour.
+    ``burns``: a severity: the query is asked for each of its rows of ``alerts.burns``, over the row's long window, for which
+    ``<long>`` stands.
+    ``column``: of an XY chart, what the number is called; queries of one legend are the points' x, their y, and what else is
+    said of them, in this order. Of a table, the heading over the number; labels of ``by`` have columns of their own, and rows
+    of several queries are one where all labels that both have are equal. ``limits``: of a table, from where on a number is
+    coloured.
+    ``exemplar``: single observations are drawn as dots that lead to their traces.
+    """
+
+    legend: str
+    color: str
+    signal: str = ""
+    promql: str = ""
+    by: tuple[str, ...] = SCOPE
+    dashed: bool = False
+    unit: str = ""
+    names: Names = ()
+    column: str = ""
+    limits: tuple[Limit, ...] = ()
+    exemplar: bool = False
+    burns: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
 
     ``symptoms`` and ``causes``: whose runbooks it links to, in this order; ``leads``: where a click on the value leads.
     ``lines``: of an XY chart, the lines across x and across y; ``present``: PromQL of what must be there for them to be drawn.
+    ``moved``: scenarios of the lab in which its queries must find something, beside those of ``causes``; ``apart``: instead of
+    data of a play, what it needs that no play of a server has, in words. ``worst``: of a table, the heading it is sorted by,
+    from the largest number down, with "-" in front from the smallest up. ``bottom``: the lowest number of the axis, None to
+    follow the data.
     ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels. ``points``: at most so many along
     the time axis, where each looks far back; 0: one per pixel.
     """
@@ -113,6 +135,10 @@ class Panel:
     present: str = ""
     symptoms: tuple[str, ...] = ()
     points: int = 0
+    moved: tuple[str, ...] = ()
+    apart: str = ""
+    worst: str = ""
+    bottom: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +152,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard: ``uid`` is its stable address, ``file`` its path in the project."""
+    """One dashboard: ``uid`` is its stable address, ``file`` its path in the project.
+
+    At most 25 of its panels are open when it is, and their titles differ within the board.
+    """
 
     uid: str
     file: str
@@ -170,6 +199,26 @@ def each(
     asked = f"rate({series}[{WINDOW}])" if rate else series
     expr = f"{agg} by ({', '.join(labels)}) ({asked})"
     return Query(legend, color, promql=expr, by=labels, dashed=dashed, unit=unit)
+
+
+def heat(family: str, unit: str, color: str = BLUE) -> Query:
+    """A query of a histogram of the page as counts by bucket, over everything selected."""
+    asked = f"sum by (le) (increase({family}_bucket{{{SELECTOR}}}[{WINDOW}]))"
+    return Query("", color, promql=asked, by=("le",), unit=unit)
+
+
+def cell(
+    column: str,
+    unit: str,
+    *,
+    signal: str = "",
+    promql: str = "",
+    by: tuple[str, ...] = SCOPE,
+    limits: tuple[Limit, ...] = (),
+    names: Names = (),
+) -> Query:
+    """A column of a table: its heading, its unit, and what it asks."""
+    return Query("", GREY, signal=signal, promql=promql, by=by, unit=unit, column=column, limits=limits, names=names)
 
 
 def total(signal: str, legend: str, color: str) -> Query:

@@ -11,6 +11,7 @@ from llmvitals.dashboards.model import (
     SELECTOR,
     SKY,
     VERMILLION,
+    Board,
     Kind,
     Leads,
     Limit,
@@ -345,4 +346,18 @@ HOST = Row(
         ),
     ),
     collapsed=True,
+)
+
+PLACES = Row("", (PLACED, UNPLACED))
+
+BOARD = Board(
+    uid="llmvitals-hardware",
+    file="dashboards/hardware.json",
+    title="LLM GPUs and hosts",
+    description="The machine under the engines: what their GPUs do, the links between them, and the host.",
+    rows=(
+        PLACES,
+        GPUS,
+        HOST,
+    ),
 )

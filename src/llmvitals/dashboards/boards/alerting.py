@@ -1,0 +1,105 @@
+"""The rows behind the alerts: which alerts came when, how fast error budgets burn, and whether anybody watches.
+
+No rule needs to be loaded for them, but for the alerts themselves: what a rule asks is asked here of the exporter's page.
+"""
+
+from __future__ import annotations
+
+from llmvitals.dashboards.model import (
+    GREEN,
+    GREY,
+    NO_EXPORTER,
+    ORANGE,
+    SELECTOR,
+    VERMILLION,
+    Kind,
+    Leads,
+    Panel,
+    Query,
+    Row,
+)
+
+RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("target-gone", ("LLMTargetGone", "LLMTargetMissing")),
+    ("users-hurt", ("LLMUsersHurt",)),
+    ("first-tokens-late", ("LLMFirstTokensLate", "LLMFirstTokensBudget", "LLMTtftOverTarget")),
+    ("tokens-slow", ("LLMTokensSlow", "LLMTokensBudget")),
+    ("answers-fail", ("LLMAnswersFail", "LLMCallsLost", "LLMAnswersBudget")),
+    ("overloaded-and-shedding", ("LLMMostRefused",)),
+    ("goodput-low", ("LLMGoodputLow", "LLMGoodputBudget")),
+    ("throughput-fell", ("LLMThroughputFell",)),
+    ("nobody-watches", ("LLMNobodyWatches", "LLMExporterGone", "LLMExporterStuck")),
+    ("half-blind", ("LLMTriageAbsent", "LLMRulesAbsent", "LLMReloadFailed", "LLMCollectorFails", "LLMSeriesTwice")),
+    ("kv-cache-saturation", ("LLMKvHighWhileWaiting",)),
+    ("batch-too-small", ("LLMGpuIdleWhileWaiting",)),
+)
+"""Runbooks by the alerts that lead to them; any other alert has the runbook of its ``cause``. Series of alerts carry no links."""
+
+_OF_THE_WATCHING = "|".join(
+    name for slug, names in RUNBOOKS if slug in {"nobody-watches", "half-blind"} for name in names
+)
+_SCOPE = 'instance=~"$instance|",model=~"$model|"'  # an alert on a whole target names no model
+_OURS = f'alertname=~"LLM.*",{_SCOPE}'
+_BLIND = f'alertname=~"{_OF_THE_WATCHING}"'  # whatever is chosen: they make every other alert blind
+
+FIRING = f'ALERTS{{alertstate="firing",{_OURS}}} or ALERTS{{alertstate="firing",{_BLIND}}}'
+_PENDING = f'ALERTS{{alertstate="pending",{_OURS}}} or ALERTS{{alertstate="pending",{_BLIND}}}'
+_SEEN = f"max_over_time(ALERTS{{{_OURS}}}[$__range] @ end()) or max_over_time(ALERTS{{{_BLIND}}}[$__range] @ end())"
+_BY = "instance, model, alertname, cause"
+_RECORDED = f"llm:requests_running:5m{{{SELECTOR}}}"
+_IF_RECORDED = f"count by () ({_RECORDED}) * 0"
+
+ALERTS = Row(
+    "Alerts",
+    (
+        Panel(
+            Kind.TIMELINE,
+            "Alerts over time",
+            "none",
+            (
+                Query(
+                    "",
+                    VERMILLION,
+                    promql=f"max by ({_BY}) (({FIRING}) * 2 or {_PENDING}) or 0 * max by ({_BY}) ({_SEEN})",
+                    by=("alertname", "instance", "model"),
+                    names=((2, "firing", VERMILLION), (1, "pending", ORANGE), (0, "over", GREY)),
+                ),
+            ),
+            "One line per alert that was pending or firing in this time. Pending: its condition holds, not yet for long enough."
+            " Alerts on the watching itself are shown whatever is chosen above. Click one for its runbook. What Alertmanager"
+            " keeps quiet, because another alert explains it, is shown as well.",
+            "no alert in this time, or the rules are not loaded: the panel beside tells",
+            symptoms=("users-hurt",),
+            width=18,
+            leads=Leads.ALERT,
+        ),
+        Panel(
+            Kind.STAT,
+            "Are the rules loaded?",
+            "none",
+            (
+                Query(
+                    "recording rules",
+                    GREY,
+                    promql=f"count by () ({_RECORDED}) > bool 0 or on () count by () (llm_requests_running{{{SELECTOR}}}) * 0",
+                    by=(),
+                    names=((1, "loaded", GREEN), (0, "not loaded", VERMILLION)),
+                ),
+                Query(
+                    "alerts firing",
+                    ORANGE,
+                    promql=f"count by () ({FIRING}) or on () {_IF_RECORDED}",
+                    by=(),
+                    dashed=True,
+                ),
+            ),
+            "Whether what the recording rules make is there, and how many alerts fire. Not loaded: alerts on budgets stay silent,"
+            " however bad it is, and the number of alerts is left out, for it would say 0 of what nobody asks. Still at 0 while the"
+            " promises below burn: the alerts' own file is not loaded.",
+            NO_EXPORTER,
+            symptoms=("half-blind",),
+            width=6,
+        ),
+    ),
+    collapsed=True,
+)

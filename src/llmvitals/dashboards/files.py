@@ -1,0 +1,12 @@
+"""Every generated file of dashboards/: the boards as each Grafana reads them, and what brings them there."""
+
+from __future__ import annotations
+
+from llmvitals.dashboards import grafana
+from llmvitals.settings import Settings
+
+
+def files(settings: Settings | None = None) -> dict[str, str]:
+    """The path in the project of each file, and its text. Limits and descriptions follow ``settings``."""
+    chosen = Settings() if settings is None else settings
+    return grafana.files(chosen)
