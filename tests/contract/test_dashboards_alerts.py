@@ -18,7 +18,7 @@ from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.rules import files
 from llmvitals.alerts.watching import STUCK_INTERVALS
 from llmvitals.dashboards import grafana
-from llmvitals.dashboards.alerting import RUNBOOKS
+from llmvitals.dashboards.boards.alerting import RUNBOOKS
 from llmvitals.settings import Alerts, Settings
 from llmvitals.signals.catalogue import BY_ID
 

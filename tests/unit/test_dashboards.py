@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from llmvitals.dashboards import grafana
-from llmvitals.dashboards.layout import BOARDS, Kind, Panel, Query
+from llmvitals.dashboards.boards import BOARDS, Kind, Panel, Query
 from llmvitals.exporters import health, selfmetrics
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
