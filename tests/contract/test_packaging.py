@@ -84,6 +84,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
         "gateway",
         "dashboards",
         "app",
+        "pictures",
         "kubernetes",
         "all",
     }
@@ -103,6 +104,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
     assert of("gateway") == {"httpx", "opentelemetry-exporter-prometheus", "opentelemetry-sdk"}
     assert of("dashboards") == {"grafanalib"}
     assert of("app") == {"streamlit"}
+    assert of("pictures") == {"matplotlib"}
     assert of("kubernetes") == {"grpcio", "protobuf"}
 
 
@@ -128,7 +130,7 @@ def test_pins_agree_with_each_other_and_with_the_project() -> None:
                     pinned.setdefault(requirement.name, set()).add(str(requirement.specifier).removeprefix("=="))
     assert {name: found for name, found in pinned.items() if len(found) > 1} == {}
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["otel"], *extras["dashboards"], *extras["app"]]
+    wanted = [*PROJECT["dependencies"], *extras["otel"], *extras["dashboards"], *extras["app"], *extras["pictures"]]
     for requirement in map(Requirement, wanted):
         (version,) = pinned[requirement.name]
         assert Version(version) in requirement.specifier, requirement.name
