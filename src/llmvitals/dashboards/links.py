@@ -1,0 +1,70 @@
+"""Where a board leads: to the other boards, the triage app and the runbooks, with what is chosen and the time range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmvitals.dashboards.boards.alerting import RUNBOOKS
+from llmvitals.dashboards.model import PLACE, Leads, Panel
+from llmvitals.dashboards.promql import kept
+from llmvitals.dashboards.shapes import Json, core
+
+TAG = "llmvitals"
+"""What all boards are tagged with: the link to the others finds them by it."""
+
+SERVICE = "llmvitals-serving"
+"""The identity of the board of one service."""
+
+SCOPE = (*PLACE, "model", "instance")
+"""The labels by which a target is chosen: variables of every board, and parameters of the app."""
+
+_TIMES = "from=${__from}&to=${__to}"
+_CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in SCOPE)
+
+APP = core.DashboardLink(
+    type="link", title="Triage app", uri=f"${{app_url}}/?{_CHOSEN}&{_TIMES}", targetBlank=True, keepTime=False
+)
+HOME = core.DashboardLink(
+    type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=True, includeVars=True
+)
+OTHERS = core.DashboardLink(
+    type="dashboards", title="Boards", tags=[TAG], asDropdown=True, keepTime=True, includeVars=True
+)
+
+
+def runbook(slug: str) -> core.DashboardLink:
+    """The link from a panel to a runbook."""
+    return core.DashboardLink(
+        type="link", title=f"Runbook: {slug}", uri=f"${{runbook_url}}/{slug}.md", targetBlank=True, keepTime=False
+    )
+
+
+def common(panel: Panel) -> tuple[str, ...]:
+    """The labels that every value of a panel has."""
+    found = [kept(query.by) for query in panel.queries]
+    return tuple(name for name in found[0] if all(name in one for one in found)) if found else ()
+
+
+def of_value(leads: Leads, labels: Iterable[str], holder: str = "__field.labels") -> list[Json]:
+    """The links of a value whose series has ``labels``. ``holder``: what knows them; of a table's row, ``__data.fields``."""
+    there = [name for name in SCOPE if name in set(labels)]
+    if leads is Leads.APP:
+        chosen = "&".join(f"{name}=${{{holder}.{name}}}" for name in there)
+        return [{"title": "Triage app", "url": f"${{app_url}}/?{chosen}&{_TIMES}", "targetBlank": True}]
+    if leads is Leads.SERVICE:
+        chosen = "&".join(f"var-{name}=${{{holder}.{name}}}" for name in there)
+        url = f"/d/{SERVICE}?${{datasource:queryparam}}&{chosen}&${{__url_time_range}}"
+        return [{"title": "This service", "url": url, "targetBlank": False}]
+    if leads in (Leads.RUNBOOK, Leads.ALERT):
+        return [{"title": "Runbook", "url": f"${{runbook_url}}/${{{holder}.cause}}.md", "targetBlank": True}]
+    return []
+
+
+def of_alerts(panel: Panel) -> Iterable[Json]:
+    """A click on a value that stands for an alert opens that alert's runbook."""
+    for slug, names in RUNBOOKS if panel.leads is Leads.ALERT else ():
+        link = {"title": f"Runbook: {slug}", "url": f"${{runbook_url}}/{slug}.md", "targetBlank": True}
+        yield {
+            "matcher": {"id": "byRegexp", "options": f"^({'|'.join(names)}) .*"},
+            "properties": [{"id": "links", "value": [link]}],
+        }

@@ -1,0 +1,103 @@
+"""What the queries of a board ask, and the numbers of its limits. Pure, and without Grafana's libraries."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import attrgetter
+
+from llmvitals.dashboards.model import INSTANCE, PLACE, SELECTOR, WINDOW, Limit, Panel, Query
+from llmvitals.settings import Burn, Settings
+from llmvitals.signals.algebra import Quantile
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.signals.promql import to_promql
+
+_SIGNAL = re.compile(r"<(\w+)>")
+_SETTING = re.compile(r"<(\w+(?:\.\w+)+)>")
+_LONG = "<long>"
+_APART = re.compile(r"\b(by|on) \((?=instance\b)")
+
+
+def queries(panel: Panel, settings: Settings) -> tuple[Query, ...]:
+    """The queries of a panel, those on burns once for each row of the settings that they are for, all but the first dashed."""
+    return tuple(one for query in panel.queries for one in _each_burn(query, settings))
+
+
+def _each_burn(query: Query, settings: Settings) -> Iterator[Query]:
+    if not query.burns:
+        yield query
+        return
+    for at, burn in enumerate(burns(settings, query.burns)):
+        legend, asked = (text.replace(_LONG, burn.long) for text in (query.legend, query.promql))
+        yield replace(query, legend=legend, promql=asked, dashed=at > 0)
+
+
+def burns(settings: Settings, severity: str) -> tuple[Burn, ...]:
+    """The burns of a severity, as the settings have them."""
+    return tuple(row for row in settings.alerts.burns if row.severity == severity)
+
+
+def promql(query: Query, settings: Settings | None = None) -> str:
+    """What a query asks: its own PromQL, a signal's, or the exporter's gauge where the algebra cannot say the signal.
+
+    A quantile of an empty histogram is NaN in Prometheus; the comparison drops it, so the panel says why it is empty.
+    """
+    if query.promql:
+        known = settings or Settings()
+        asked = _SETTING.sub(lambda found: _said(attrgetter(found[1])(known)), query.promql)
+        asked = _SIGNAL.sub(lambda found: promql(Query("", "", signal=found[1], by=BY_ID[found[1]].by)), asked)
+        return _APART.sub(rf"\1 ({', '.join(PLACE)}, ", asked)
+    by = kept(query.by)
+    expr = BY_ID[query.signal].expr
+    if expr is None:
+        together = "max" if query.by else "avg"  # one gauge per scope: max keeps it, avg is a mean over scopes
+        return f"{together} by ({', '.join(by)}) (llm_{query.signal}{{{SELECTOR}}})"
+    selector = INSTANCE if query.by == ("instance",) else SELECTOR
+    text = to_promql(expr, window=WINDOW, by=by, selector=selector)
+    return f"{text} >= 0" if isinstance(expr, Quantile) else text
+
+
+def kept(by: tuple[str, ...]) -> tuple[str, ...]:
+    """The labels that a query keeps: what is kept apart by instance is kept apart by place."""
+    return (*PLACE, *by) if "instance" in by else by
+
+
+def _said(value: float | str) -> str:
+    """A setting inside PromQL: a number, or text that stands between quotation marks."""
+    return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else f"{value:g}"
+
+
+def limits(panel: Panel | Query, settings: Settings) -> tuple[tuple[float, str], ...]:
+    """The limits of a panel or of a table's column as number and colour, in rising order."""
+    return tuple(sorted(pair for limit in panel.limits for pair in numbers(limit, settings)))
+
+
+def numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
+    """The numbers of one limit, each with its colour."""
+    if limit.severity:
+        yield from ((row.burn, limit.color) for row in burns(settings, limit.severity))
+        return
+    value = attrgetter(limit.setting)(settings)
+    for number in value if isinstance(value, tuple) else (value,):
+        yield (1.0 - number if limit.rest else number * limit.times), limit.color
+
+
+def described(panel: Panel, settings: Settings) -> str:
+    """The description of a panel with the numbers of the settings in it."""
+    return panel.description.format(
+        slo=settings.slo,
+        thresholds=settings.thresholds,
+        exporter=settings.exporter,
+        limits=[value for value, _ in limits(panel, settings)],
+        lines=[number for limit in panel.lines for number, _ in numbers(limit, settings)],
+        pages=_told(settings, "page"),
+        tickets=_told(settings, "ticket"),
+    )
+
+
+def _told(settings: Settings, severity: str) -> str:
+    """The burns of a severity in words."""
+    rows = (f"{row.burn:g} over {row.long} and {row.short}" for row in burns(settings, severity))
+    return "; ".join(rows) or "none is set"
