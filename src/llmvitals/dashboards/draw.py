@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from llmvitals.dashboards import links
-from llmvitals.dashboards.model import GREY, ORANGE, PLACE, SCOPE, Kind, Names, Panel, Query
+from llmvitals.dashboards.model import GREY, ORANGE, PLACE, Kind, Names, Panel, Query
 from llmvitals.dashboards.promql import described, kept, limits, numbers, promql, queries
 from llmvitals.dashboards.shapes import (
     LINES,
@@ -28,6 +28,7 @@ from llmvitals.dashboards.shapes import (
     field,
 )
 from llmvitals.dashboards.variables import SOURCE
+from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings
 
 _EDGE = 0.05
