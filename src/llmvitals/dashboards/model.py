@@ -202,9 +202,13 @@ def each(
 
 
 def heat(family: str, unit: str, color: str = BLUE) -> Query:
-    """A query of a histogram of the page as counts by bucket, over everything selected."""
+    """A query of a histogram of the page as counts by bucket, over everything selected.
+
+    Of nothing observed it finds nothing: all buckets go together, for single ones are told by what is below them.
+    """
     asked = f"sum by (le) (increase({family}_bucket{{{SELECTOR}}}[{WINDOW}]))"
-    return Query("", color, promql=asked, by=("le",), unit=unit)
+    counted = f"sum(increase({family}_count{{{SELECTOR}}}[{WINDOW}]))"
+    return Query("", color, promql=f"{asked} and on () ({counted} > 0)", by=("le",), unit=unit)
 
 
 def cell(
