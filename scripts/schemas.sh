@@ -4,8 +4,10 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/say.sh
 command -v npm >/dev/null 2>&1 || die "making the schemas needs Node.js (18 or later) with npm." "https://nodejs.org/"
-mkdir -p build/schemas
-cp tools/schemas/package.json build/schemas/
-npm install --prefix build/schemas --no-package-lock --no-audit --no-fund --loglevel=error >&2
+for version in . 10; do
+  mkdir -p "build/schemas/$version"
+  cp "tools/schemas/$version/package.json" "build/schemas/$version/"
+  npm install --prefix "build/schemas/$version" --no-package-lock --no-audit --no-fund --legacy-peer-deps --loglevel=error >&2
+done
 say "writing schemas into $1"
 node tools/schemas/make.mjs build/schemas "$1"
