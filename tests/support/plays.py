@@ -16,6 +16,7 @@ from llmvitals.lab.draw import Draw
 from llmvitals.lab.play import ORIGIN, Job, Run, watch
 from llmvitals.lab.result import Kind
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
+from llmvitals.lab.tracing import sending
 from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
 from llmvitals.triage.verdict import State
@@ -26,20 +27,26 @@ DIALECT, SEVERITY = "vllm", "severe"
 FAULTS = tuple(row for row in SCENARIOS if row.kind is Kind.FAULT)
 
 
-def told(scenario: str, before: float = 0.0) -> Points:
+def told(scenario: str, before: float = 0.0, *, traced: bool = False) -> Points:
     """A play of a scenario on vLLM, whose page shows the most: the first draw in which the checks of its causes fire.
 
-    ``before``: so many seconds earlier there is the same draw in which nothing is wrong; 0 leaves it out.
+    ``before``: so many seconds earlier there is the same draw in which nothing is wrong; 0 leaves it out. ``traced``: of the draws
+    whose engine and gateway send traces, which most do not.
     """
-    row = BY_NAME[scenario]
-    for number in range(TRIES):
-        job = Job(scenario, SEED, number, SEVERITY)
-        if Draw(f"{SEED}/{row.name}/{number}/0", SEVERITY).one(row.dialects) != DIALECT:
-            continue
+    for job in jobs(scenario, traced=traced):
         points = played(watch(job), Settings())
-        if fired(points) >= set(row.causes):
+        if fired(points) >= set(BY_NAME[scenario].causes):
             return joined([played(watch(job, fault=False), Settings(), shift=-before), points]) if before else points
     raise AssertionError(f"in no play of {scenario} on {DIALECT} its check fires")
+
+
+def jobs(scenario: str, *, traced: bool = False) -> Iterator[Job]:
+    """The draws of a scenario on vLLM; ``traced``: only those whose engine and gateway send traces."""
+    row = BY_NAME[scenario]
+    for number in range(TRIES * 4 if traced else TRIES):
+        on = Draw(f"{SEED}/{row.name}/{number}/0", SEVERITY).one(row.dialects)
+        if on == DIALECT and not (traced and sending(DIALECT, f"{row.name}/{SEED}/{number}/0") is None):
+            yield Job(scenario, SEED, number, SEVERITY)
 
 
 def fired(points: Points) -> set[str]:
