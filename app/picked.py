@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 
 import streamlit as st
@@ -13,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 import parts
 from llmvitals import settings as settings_file
-from llmvitals.app import choices
+from llmvitals.app import choices, link
 from llmvitals.app.runbook import ENGLISH, LANGUAGES, TURKISH, languages, runbook
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
@@ -36,6 +37,7 @@ def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source
                 remedy="Name one under `sources` in the settings file, or type a URL where that is offered.",
             )
             return None
+        _follow(source)
         return settings, source, _moment(source, sidebar)
     except LlmvitalsError as error:
         notice("settings", error.thing, error.place, error.remedy)
@@ -61,6 +63,14 @@ def _source(settings: Settings, sidebar: Slots, forget: Callable[[], None]) -> S
         if url:
             return choices.entered(url, kind)
     return choices.named(settings, name)
+
+
+def _follow(source: Source) -> None:
+    """Put a dashboard's link into the app's own words, in the address too."""
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    found = link.understood(query, keeps_past=source.kind == "prometheus", now=time.time())
+    if found is not None:
+        st.query_params.from_dict(found)
 
 
 def _moment(source: Source, sidebar: Slots) -> float | None:
