@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards import grafana
+from llmvitals.dashboards import grafana, grafana10, v2
 from llmvitals.settings import Settings
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
     """The path in the project of each file, and its text. Limits and descriptions follow ``settings``."""
     chosen = Settings() if settings is None else settings
-    return grafana.files(chosen)
+    return grafana.files(chosen) | grafana10.files(chosen) | v2.files(chosen)
