@@ -21,7 +21,7 @@ if find_spec("streamlit") is None or find_spec("selenium") is None:
 from support.browser import browser, picture, streamlit
 
 pytestmark = [pytest.mark.browser, pytest.mark.prometheus]
-START, SECONDS, STEP = 1_800_000_000.0, 90, 3
+START, SECONDS, STEP = 1_700_000_000.0, 90, 3
 AT = START + SECONDS
 SCENARIOS = {"calm": "healthy", "thrashing": "preemption"}
 
@@ -77,5 +77,21 @@ def test_the_page_shows_that_moment(prometheus, tmp_path):
         field.clear()
         field.send_keys("yesterday\n")
         page.has(".lv-line", "Write 'now', or UTC as")
+        assert not page.texts('[data-testid="stException"]')
+        assert page.complaints() == []
+
+
+def test_a_dashboards_link_shows_the_moment_at_its_right_edge(prometheus, tmp_path):
+    settings = {
+        "exporter": {"window_seconds": 30.0},
+        "sources": [{"name": "fleet", "url": prometheus.url, "kind": "prometheus"}],
+    }
+    edge = f"from={(AT - 1800) * 1000:.0f}&to={AT * 1000:.0f}"
+    with streamlit(settings, tmp_path) as url, browser() as page:
+        page.open(f"{url}/?var-cluster=$__all&var-namespace=$__all&var-model=$__all&var-instance=thrashing&{edge}")
+        top = page.has(".lv-verdict", "Preemption thrash")
+        assert f"ending {datetime.fromtimestamp(AT, UTC):%Y-%m-%d %H:%M:%S} UTC" in top.text
+        page.until("new URLSearchParams(location.search).get('instance') === 'thrashing'")
+        page.until("!location.search.includes('var-') && !location.search.includes('to=')")
         assert not page.texts('[data-testid="stException"]')
         assert page.complaints() == []
