@@ -15,7 +15,7 @@ from llmvitals.dashboards.shapes import Json, core, today
 from llmvitals.dashboards.variables import marks, variables
 from llmvitals.settings import Settings
 
-__all__ = ("boards", "files", "kept", "limits", "promql", "queries", "written")
+__all__ = ("boards", "drawn", "files", "kept", "limits", "promql", "queries", "written")
 
 _COLUMNS = 24
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
@@ -29,7 +29,12 @@ def files(settings: Settings | None = None) -> dict[str, str]:
 def boards(settings: Settings | None = None) -> dict[str, Json]:
     """Every board as plain data, by its path in the project."""
     chosen = Settings() if settings is None else settings
-    return {board.file: today(_board(board, chosen)) for board in BOARDS}
+    return {board.file: drawn(board, chosen) for board in BOARDS}
+
+
+def drawn(board: Board, settings: Settings) -> Json:
+    """One board as plain data."""
+    return today(_board(board, settings))
 
 
 def written(data: Json) -> str:
