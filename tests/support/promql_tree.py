@@ -160,13 +160,9 @@ class _Reader:
                 labels = self.labels()
                 on = labels if how == "on" else None
                 if self.taken("group_left", "group_right"):
-                    gathered = self.labels() if self.value == "(" and self._is_list() else ()
+                    gathered = self.labels() if self.value == "(" else ()
             left = Infix(op, left, self.infix(level + (op != "^")), on, gathered)
         return left
-
-    def _is_list(self) -> bool:
-        """Whether the parenthesis begins a list of labels, and not the operand on the right."""
-        return re.match(r"\s*(?:[a-zA-Z_]\w*\s*(?:,\s*[a-zA-Z_]\w*\s*)*)?\)", self._text[self._at :]) is not None
 
     def labels(self) -> tuple[str, ...]:
         found: list[str] = []
