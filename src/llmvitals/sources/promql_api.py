@@ -161,6 +161,36 @@ class Endpoint:
         except TypeError:
             raise _refusal(answer, self.place) from None
 
+    def now(self, query: str, at: float) -> list[Stored]:
+        """What an expression is at a moment (unix seconds): one point for each series.
+
+        Raises as :meth:`samples`.
+        """
+        return self._result("query", {"query": query, "time": f"{at:.3f}"})
+
+    def over(self, query: str, start: float, end: float, step: float) -> list[Stored]:
+        """What an expression is from one moment to another (unix seconds), every ``step`` seconds.
+
+        Raises as :meth:`samples`.
+        """
+        return self._result(
+            "query_range", {"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
+        )
+
+    def _result(self, path: str, form: Mapping[str, str]) -> list[Stored]:
+        answer = self._asked("POST", path, data=form)
+        try:
+            data: Any = self._data(answer)
+            if data["resultType"] == "scalar":
+                return [_stored({"metric": {}, "values": [data["result"]]})]
+            return [_stored({"values": [one["value"]], **one} if "value" in one else one) for one in data["result"]]
+        except TooMuchError as error:
+            raise PageError(
+                f"refuses the query for its size ({error})", place=self.place, remedy=f"Ask for less with {self._less}."
+            ) from None
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise _refusal(answer, self.place) from None
+
     def _asked(self, method: str, path: str, **form: Mapping[str, str]) -> requests.Response:
         place = self.place
         try:

@@ -1,0 +1,157 @@
+"""Rows of labels and numbers, the worst first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from llmvitals.dashboards.model import PLACE, Query
+from llmvitals.dashboards.pictures.look import TEXT, fitted, ink_on, width_of, wrapped
+from llmvitals.dashboards.pictures.paper import Box, Paper
+from llmvitals.dashboards.pictures.results import Answered, Scene
+from llmvitals.dashboards.pictures.units import said
+from llmvitals.dashboards.promql import limits, queries
+from llmvitals.settings import Settings
+
+_FIRST = (*PLACE, "model", "instance")
+_HEADINGS = {"instance": "Replica"}
+_NOTHING = "–"
+_ROW, _PAD, _WORDS = 24.0, 16.0, 190.0
+
+
+@dataclass(slots=True)
+class _Row:
+    labels: dict[str, str]
+    values: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a cell says, and the colour behind it ('' for none)."""
+
+    text: str
+    color: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table as it is read: headings, which of the columns hold numbers, and the rows of cells."""
+
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def sheet(answered: Answered, scene: Scene, settings: Settings) -> Sheet:
+    """Answers as rows: those of several queries are one row where all labels that both have are equal.
+
+    Labels of which one name was chosen stand in the caption, and labels that no row has are left out.
+    """
+    asked = queries(answered.panel, settings)
+    rows: list[_Row] = []
+    for at, found in enumerate(answered.found):
+        for one in found:
+            if one.points:
+                _place(rows, dict(one.labels), at, one.last)
+    names = {name for row in rows for name, value in row.labels.items() if value} - set(scene.choice.lone)
+    labels = sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    rows.sort(key=lambda row: tuple(row.labels.get(name, "") for name in labels))
+    if answered.panel.worst:
+        sign = 1.0 if answered.panel.worst.startswith("-") else -1.0
+        at = [query.column for query in asked].index(answered.panel.worst.removeprefix("-"))
+        rows.sort(key=lambda row: sign * row.values[at] if at in row.values else math.inf)
+    return Sheet(
+        (*(_heading(name) for name in labels), *(query.column for query in asked)),
+        (*(False for _ in labels), *(True for _ in asked)),
+        tuple(
+            (
+                *(Cell(row.labels.get(name, "") or _NOTHING) for name in labels),
+                *(_cell(row.values.get(at), query, answered.panel.unit, settings) for at, query in enumerate(asked)),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _place(rows: list[_Row], labels: dict[str, str], at: int, value: float) -> None:
+    for row in rows:
+        if at not in row.values and all(row.labels[k] == v for k, v in labels.items() if k in row.labels):
+            row.labels |= labels
+            row.values[at] = value
+            return
+    rows.append(_Row(labels, {at: value}))
+
+
+def _heading(label: str) -> str:
+    return _HEADINGS.get(label, label.replace("_", " ").capitalize())
+
+
+def _cell(value: float | None, query: Query, unit: str, settings: Settings) -> Cell:
+    if value is None:
+        return Cell(_NOTHING)
+    for known, text, color in query.names:
+        if known == value:
+            return Cell(text, color)
+    passed = [color for limit, color in limits(query, settings) if value >= limit]
+    return Cell(said(value, query.unit or unit), passed[-1] if passed else "")
+
+
+def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Settings) -> None:
+    """The table as wide as its panel; what finds no room is counted."""
+    shown = sheet(answered, scene, settings)
+    wide = _widths(shown, box.width)
+    heads = [wrapped(h, TEXT, w - 10, bold=True, most=3) for h, w in zip(shown.headings, wide, strict=False)]
+    top = 8 + 14.0 * max(map(len, heads), default=1)
+    room = int((box.height - top) // _ROW)
+    kept = shown.rows if len(shown.rows) <= room else shown.rows[: max(1, room - 1)]
+    x = box.x
+    for at, width in enumerate(wide):
+        for line, words in enumerate(heads[at]):
+            _put(paper, Box(x, box.y + 14.0 * line, width, 14), words, right=shown.numeric[at], bold=True)
+        x += width
+    paper.line((box.x, box.right), (box.y + top - 4,) * 2, paper.theme.border)
+    for number, row in enumerate(kept):
+        x, y = box.x, box.y + top + number * _ROW
+        for at, width in enumerate(wide):
+            _put(paper, Box(x, y, width, _ROW), row[at].text, right=shown.numeric[at], back=row[at].color)
+            x += width
+        paper.line((box.x, box.right), (y + _ROW - 0.5,) * 2, paper.theme.grid)
+    left_out = [
+        *([f"{len(shown.rows) - len(kept)} more rows"] if len(kept) < len(shown.rows) else []),
+        *([f"{len(shown.headings) - len(wide)} more columns"] if len(wide) < len(shown.headings) else []),
+    ]
+    if left_out:
+        words = f"and {', '.join(left_out)}"
+        paper.text(box.x, box.y + top + len(kept) * _ROW + _ROW / 2, words, color=paper.theme.faint)
+
+
+def _put(paper: Paper, box: Box, words: str, *, right: bool, bold: bool = False, back: str = "") -> None:
+    if back:
+        paper.rect(box.inside(left=3, top=2, right=1, bottom=3), back, radius=2)
+    text = fitted(words, TEXT, box.width - 8, bold=bold)
+    color = ink_on(back) if back else paper.theme.strong if bold else ""
+    x = box.right - 6 if right else box.x + 4
+    paper.text(x, box.y + box.height / 2, text, bold=bold, color=color, ha="right" if right else "left")
+
+
+def _widths(shown: Sheet, whole: float) -> list[float]:
+    """The width of each column: what its words need, labels cut first; columns at the right go where all is too narrow."""
+    need = [
+        _PAD + max([_longest(head), *(width_of(row[at].text, TEXT) for row in shown.rows)])
+        for at, head in enumerate(shown.headings)
+    ]
+    need = [w if shown.numeric[at] else min(w, _WORDS) for at, w in enumerate(need)]
+    while sum(need) > whole and len(need) > 2:
+        words = [at for at in range(len(need)) if not shown.numeric[at] and need[at] > 84]
+        if words:
+            widest = max(words, key=need.__getitem__)
+            need[widest] = max(84.0, need[widest] - (sum(need) - whole))
+        else:
+            need.pop()
+    spare = (whole - sum(need)) / len(need)
+    return [width + spare for width in need]
+
+
+def _longest(head: Sequence[str] | str) -> float:
+    return max((width_of(word, TEXT, bold=True) for word in str(head).split()), default=0.0)

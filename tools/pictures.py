@@ -1,0 +1,284 @@
+"""Draw the pictures of documents and runbooks: simulated incidents, in a real Prometheus, by the code behind ``llmvitals picture``.
+
+python tools/pictures.py [NAME...]     (``make pictures``; needs Debian's prometheus. NAME: only these boards and runbooks)
+
+Every incident is a play of the lab on a vLLM, a server of its own in one Prometheus. What the exporter would have said of it is made
+by the exporter's own functions, page by page. The same code gives the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from llmvitals.cli.picture import answered, found_board, found_panels, open_panels
+from llmvitals.dashboards.boards import BOARDS
+from llmvitals.dashboards.pictures.ask import spanned
+from llmvitals.dashboards.pictures.look import DARK, LIGHT
+from llmvitals.dashboards.pictures.picture import PHONE, of_board, of_panels
+from llmvitals.dashboards.pictures.results import Choice, Scene
+from llmvitals.exporters import promises
+from llmvitals.exporters.judge import groups, judge
+from llmvitals.exporters.page import Group
+from llmvitals.lab.draw import Draw, Longer
+from llmvitals.lab.play import ORIGIN, Job, Run, watch
+from llmvitals.lab.scenarios import BY_NAME
+from llmvitals.series import Series, Snapshot
+from llmvitals.settings import Settings
+from llmvitals.sources.promql_api import Endpoint
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = Settings()
+LONGER = Longer(calm=240.0, fault=300.0)
+"""Seconds: what was before is seen as well, and the incident long enough to look at."""
+SEED, SEVERITY, DIALECT, INTERVAL = 7, "severe", "vllm", 5.0
+PLACE = {"cluster": "eu-1", "namespace": "chat"}
+NOTE = "a simulated incident"
+MOST_BYTES = 150_000
+
+Points = dict[Series, list[tuple[int, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A runbook's picture: the incident that is played, and the panels that show the cause, by board and title."""
+
+    runbook: str
+    scenario: str
+    panels: tuple[tuple[str, str], ...]
+
+
+SHOTS = (
+    Shot(
+        "kv-cache-saturation",
+        "kv-cache-saturation",
+        (("service", "What binds: KV cache next to GPU compute"), ("queue", "Running and waiting")),
+    ),
+    Shot(
+        "preemption-thrash",
+        "preemption-thrash",
+        (("engine", "Preemptions"), ("service", "What binds: KV cache next to GPU compute")),
+    ),
+    Shot(
+        "batch-too-small",
+        "batch-too-small",
+        (("service", "What binds: KV cache next to GPU compute"), ("queue", "Running and waiting")),
+    ),
+    Shot(
+        "prefill-decode-interference",
+        "prefill-decode-interference",
+        (("service", "Gap between tokens"), ("engine", "Step size and draft acceptance")),
+    ),
+    Shot(
+        "unbounded-queue",
+        "unbounded-queue",
+        (("queue", "How old is the queue?"), ("queue", "Arrivals and completions")),
+    ),
+    Shot(
+        "prefill-bound",
+        "prefill-bound",
+        (("service", "Where the time goes: queue, prefill, decode, front end"), ("engine", "Tokens per second")),
+    ),
+    Shot("prefix-cache-miss", "prefix-cache-miss", (("engine", "Prefix cache"), ("service", "Time to first token"))),
+    Shot("draft-rejected", "draft-rejected", (("engine", "Step size and draft acceptance"),)),
+    Shot("ghost-compute", "impatient-clients", (("queue", "Work for clients that left"),)),
+    Shot(
+        "api-server-bound", "api-server-bound", (("service", "Where the time goes: queue, prefill, decode, front end"),)
+    ),
+    Shot(
+        "first-tokens-late",
+        "kv-cache-saturation",
+        (("service", "Time to first token"), ("queue", "How old is the queue?")),
+    ),
+    Shot("tokens-slow", "prefill-decode-interference", (("service", "Time per output token, per request"),)),
+)
+
+
+# -- plays ------------------------------------------------------------------------------------------------------------
+def played(scenario: str) -> Run:
+    """The first draw of a scenario on vLLM, scraped every 5 s, in which the triage names its cause at the end."""
+    row = BY_NAME[scenario]
+    for number in range(400):
+        draw = Draw(f"{SEED}/{row.name}/{number}/0", SEVERITY, LONGER)
+        if draw.one(row.dialects) != DIALECT or row.draw(draw).bad.times.interval != INTERVAL:
+            continue
+        run = watch(Job(scenario, SEED, number, SEVERITY), longer=LONGER)
+        verdicts = [one.verdict for one in judge(_window(run.snapshots, len(run.snapshots) - 1, run), SETTINGS)[0]]
+        if any(v is not None and v.leading is not None and v.leading.cause in row.causes for v in verdicts):
+            return run
+    raise SystemExit(f"in no play of {scenario} does its cause lead at the end")
+
+
+def points(run: Run, instance: str) -> Points:
+    """Every sample of a play as one store holds it: the page, promises, and signals and verdict of the window at each page."""
+    snapshots = [_renamed(one, instance) for one in run.snapshots]
+    found: Points = {}
+    for at, newest in enumerate(snapshots):
+        judged, _ = judge(_window(snapshots, at, run), SETTINGS)
+        told = [*promises.groups([promises.Newest(newest)], SETTINGS), *groups(judged, run.base.times.window)]
+        samples = {**newest.samples, **dict(_samples(told))}
+        for key, value in samples.items():
+            found.setdefault(key.plus(**PLACE), []).append((round(newest.t * 1000), value))
+    return found
+
+
+def _window(snapshots: list[Snapshot], at: int, run: Run) -> list[Snapshot]:
+    return [one for one in snapshots[: at + 1] if one.t >= snapshots[at].t - run.base.times.window - 1e-6]
+
+
+def _renamed(snapshot: Snapshot, instance: str) -> Snapshot:
+    return replace(snapshot, samples={key.plus(instance=instance): v for key, v in snapshot.samples.items()})
+
+
+def _samples(told: Iterable[Group]) -> Iterator[tuple[Series, float]]:
+    for group in told:
+        for labels, value in group.samples.items():
+            yield Series(group.name, tuple(sorted(labels))), value
+
+
+# -- Prometheus -------------------------------------------------------------------------------------------------------
+def openmetrics(found: Points) -> str:
+    """Samples as text that promtool makes blocks of; half a millisecond more, since it cuts a time down to its milliseconds."""
+    lines: list[str] = []
+    for key, samples in sorted(found.items(), key=lambda item: item[0]):
+        labels = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in key.labels)
+        lines += [f"{key.name}{{{labels}}} {_number(v)} {t // 1000}.{t % 1000:03d}5" for t, v in samples]
+    return "\n".join([*lines, "# EOF\n"])
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return ("+Inf" if value > 0 else "-Inf") if math.isinf(value) else repr(float(value))
+
+
+@contextmanager
+def prometheus(folder: Path, found: Points) -> Iterator[str]:
+    """A Prometheus over these points; its address. It is ended by its own handle."""
+    for program in ("prometheus", "promtool"):
+        if shutil.which(program) is None:
+            raise SystemExit(f"{program} is not installed: apt install prometheus")
+    text = folder / "points.om"
+    text.write_text(openmetrics(found), encoding="utf-8")
+    (folder / "prometheus.yml").write_text("{}\n", encoding="utf-8")
+    made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
+    subprocess.run(made, check=True, capture_output=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    ]
+    with subprocess.Popen(command) as server:
+        try:
+            _ready(f"http://127.0.0.1:{port}", server)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def _ready(url: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            raise SystemExit("prometheus ended at once")
+        try:
+            with urllib.request.urlopen(f"{url}/-/ready", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("prometheus did not get ready")
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+def write(path: Path, data: bytes) -> None:
+    """Write a picture, unless it is too large to be in a repository."""
+    if len(data) > MOST_BYTES:
+        raise SystemExit(f"{path} has {len(data)} bytes, over {MOST_BYTES}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    sys.stdout.write(f"{path.relative_to(ROOT)}  {len(data) // 1000} kB\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The Prometheus that is asked, and the server and the time of each incident."""
+
+    endpoint: Endpoint
+    scenes: dict[str, Scene]
+
+
+def runbook(shot: Shot, stage: Stage) -> None:
+    """The panels of a runbook beside each other."""
+    scene = stage.scenes[shot.scenario]
+    panels = [found_panels(found_board(board), (title,))[0] for board, title in shot.panels]
+    found = answered(stage.endpoint, panels, scene, SETTINGS, INTERVAL)
+    empty = [one.panel.title for one in found if one.empty]
+    if empty:
+        raise SystemExit(f"{shot.runbook}: empty: {', '.join(empty)}")
+    title = f"{shot.runbook}: {'; '.join(title for _, title in shot.panels)}"
+    write(ROOT / "runbooks" / "img" / f"{shot.runbook}.svg", of_panels(found, scene, SETTINGS, LIGHT).svg(title))
+
+
+def boards(stage: Stage, wanted: set[str]) -> None:
+    """Each board as it opens, of one incident; the service's also dark and for a phone."""
+    one = stage.scenes["kv-cache-saturation"]
+    span = Scene(one.span, Choice(), "simulated incidents")
+    for board in BOARDS:
+        stem = Path(board.file).stem
+        if wanted and stem not in wanted:
+            continue
+        scene = span if stem == "fleet" else one
+        found = {a.panel.title: a for a in answered(stage.endpoint, open_panels(board), scene, SETTINGS, INTERVAL)}
+        folder = ROOT / "docs" / "img" / "boards"
+        write(folder / f"{stem}.png", of_board(board, found, scene, SETTINGS, LIGHT).png(1.0))
+        if stem == "service":
+            write(folder / f"{stem}-dark.png", of_board(board, found, scene, SETTINGS, DARK).png(1.0))
+            write(folder / f"{stem}-phone.png", of_board(board, found, scene, SETTINGS, LIGHT, width=PHONE).png(1.0))
+
+
+def main(names: list[str]) -> None:
+    """Play, fill, draw."""
+    wanted = set(names)
+    shots = [shot for shot in SHOTS if not wanted or shot.runbook in wanted]
+    scenarios = dict.fromkeys(["kv-cache-saturation", *(shot.scenario for shot in (shots if wanted else SHOTS))])
+    found: Points = {}
+    scenes: dict[str, Scene] = {}
+    for at, scenario in enumerate(scenarios):
+        run = played(scenario)
+        instance = f"vllm-{at}"
+        sys.stderr.write(f"played {scenario} on {instance}\n")
+        for key, samples in points(run, instance).items():
+            found.setdefault(key, []).extend(samples)
+        times = [one.t for one in run.snapshots]
+        span = spanned(max(times[0] + 60, ORIGIN + run.onset - 240), times[-1], INTERVAL, INTERVAL)
+        model = run.labels["model"]
+        scenes[scenario] = Scene(span, Choice(model=(model,), instance=(instance,)), NOTE)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        prometheus(Path(folder), found) as url,
+        Endpoint(url) as endpoint,
+    ):
+        stage = Stage(endpoint, scenes)
+        for shot in shots:
+            runbook(shot, stage)
+        boards(stage, wanted)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
