@@ -1,0 +1,62 @@
+"""Short ways to ask for what the rows of the queue and of the engine share: rates, gauges, means and quantiles by labels."""
+
+from __future__ import annotations
+
+from llmvitals.dashboards.model import SELECTOR, WINDOW, Query
+from llmvitals.schema import SCOPE
+
+APART = ", ".join(SCOPE)
+
+
+def rate(family: str, by: str = APART, match: str = "") -> str:
+    """Growth per second of a counter, summed over what is not in ``by``; ``match``: matchers beside those of the board."""
+    return f"sum by ({by}) (rate({family}{{{_and(match)}{SELECTOR}}}[{WINDOW}]))"
+
+
+def gauge(family: str, by: str = APART, agg: str = "sum", match: str = "") -> str:
+    """A gauge as it is now, put together by ``agg``."""
+    return f"{agg} by ({by}) ({family}{{{_and(match)}{SELECTOR}}})"
+
+
+def over(above: str, below: str) -> str:
+    """A quotient that is not there where there is nothing to divide by."""
+    return f"{above} / ({below} > 0)"
+
+
+def mean(family: str, by: str = APART, match: str = "") -> str:
+    """Mean of a histogram's observations: sum over count, never a mean of means."""
+    return over(rate(f"{family}_sum", by, match), rate(f"{family}_count", by, match))
+
+
+def asked(legend: str, color: str, promql: str, *by: str, dashed: bool = False, unit: str = "") -> Query:
+    """A query in PromQL that keeps ``by``, or instance and model where nothing is given."""
+    return Query(legend, color, promql=promql, by=by or SCOPE, dashed=dashed, unit=unit)
+
+
+def all_of(legend: str, color: str, promql: str, *, dashed: bool = False, unit: str = "") -> Query:
+    """A query in PromQL over everything selected."""
+    return Query(legend, color, promql=promql, by=(), dashed=dashed, unit=unit)
+
+
+def quantile(
+    q: float, family: str, legend: str, color: str, *by: str, dashed: bool = False, unit: str = "", floor: str = ""
+) -> Query:
+    """A quantile of a histogram, by instance, model and ``by``: never one of quantiles, and not drawn where it is no number.
+
+    ``floor``: with fewer observations in the window (a number, or a setting) it is not drawn at all.
+    """
+    labels = ", ".join((*SCOPE, *by))
+    buckets = f"sum by ({labels}, le) (increase({family}_bucket{{{SELECTOR}}}[{WINDOW}]))"
+    enough = f" and sum by ({labels}) (increase({family}_count{{{SELECTOR}}}[{WINDOW}])) >= {floor}" if floor else ""
+    return Query(
+        legend,
+        color,
+        promql=f"histogram_quantile({q:g}, {buckets}) >= 0{enough}",
+        by=(*SCOPE, *by),
+        dashed=dashed,
+        unit=unit,
+    )
+
+
+def _and(match: str) -> str:
+    return f"{match}," if match else ""
