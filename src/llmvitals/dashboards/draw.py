@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from string import ascii_uppercase
 from typing import Any
@@ -47,8 +47,10 @@ _NOW = (Kind.STAT, Kind.XY, Kind.TABLE, Kind.BARS)
 _FORMAT = {Kind.XY: "table", Kind.TABLE: "table", Kind.HEATMAP: "heatmap"}
 
 
-def panel(one: Panel, number: int, place: core.GridPos, settings: Settings) -> core.Panel:
-    """The panel as grafanalib's object. ``number``: its identity within the board."""
+def panel(
+    one: Panel, number: int, place: core.GridPos, settings: Settings, more: Sequence[core.DashboardLink] = ()
+) -> core.Panel:
+    """The panel as grafanalib's object. ``number``: its identity within the board; ``more``: links beside its own."""
     own = limits(one, settings)
     base = GREY
     if one.kind is Kind.BARS and one.queries:
@@ -61,7 +63,7 @@ def panel(one: Panel, number: int, place: core.GridPos, settings: Settings) -> c
         "dataSource": SOURCE,
         "maxDataPoints": one.points or None,  # one point per pixel
         "targets": [_target(one, query, at, settings) for at, query in enumerate(queries(one, settings))],
-        "links": [links.APP, *map(links.runbook, (*one.symptoms, *one.causes))],
+        "links": [links.APP, *map(links.runbook, (*one.symptoms, *one.causes)), *more],
         "thresholds": [Threshold(base), *(Threshold(color, value) for value, color in own)],
     }
     return _DRAW[one.kind](one, common, settings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from llmvitals.dashboards import draw
 from llmvitals.dashboards.boards import BOARDS
-from llmvitals.dashboards.links import HOME, OTHERS, TAG
+from llmvitals.dashboards.links import HOME, OTHERS, TAG, more
 from llmvitals.dashboards.model import Board, Row
 from llmvitals.dashboards.promql import kept, limits, promql, queries
 from llmvitals.dashboards.shapes import Json, core, today
@@ -83,5 +83,6 @@ def _of_row(row: Row, number: int, top: int, settings: Settings) -> Iterator[Any
     for at, panel in enumerate(row.panels, number + 1):
         if left + panel.width > _COLUMNS:
             top, left, tallest = top + tallest, 0, 0
-        yield draw.panel(panel, at, core.GridPos(h=panel.height, w=panel.width, x=left, y=top), settings)
+        place = core.GridPos(h=panel.height, w=panel.width, x=left, y=top)
+        yield draw.panel(panel, at, place, settings, more(row))
         left, tallest = left + panel.width, max(tallest, panel.height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmvitals.dashboards.boards.alerting import RUNBOOKS
-from llmvitals.dashboards.model import PLACE, Leads, Panel
+from llmvitals.dashboards.model import PLACE, Leads, Panel, Row
 from llmvitals.dashboards.promql import kept
 from llmvitals.dashboards.shapes import Json, core
 
@@ -37,6 +37,14 @@ def runbook(slug: str) -> core.DashboardLink:
     return core.DashboardLink(
         type="link", title=f"Runbook: {slug}", uri=f"${{runbook_url}}/{slug}.md", targetBlank=True, keepTime=False
     )
+
+
+def more(row: Row) -> list[core.DashboardLink]:
+    """The link from a panel to the board that has more of its row, with all that is chosen; none where there is no such board."""
+    if not row.board:
+        return []
+    url = f"/d/{row.board}?${{__all_variables}}&${{__url_time_range}}"
+    return [core.DashboardLink(type="link", title=f"More: {row.title}", uri=url, targetBlank=False, keepTime=False)]
 
 
 def common(panel: Panel) -> tuple[str, ...]:

@@ -143,11 +143,15 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels under one heading; without a title they stand at the top of the board. ``collapsed``: a click opens it."""
+    """Panels under one heading; without a title they stand at the top of the board. ``collapsed``: a click opens it.
+
+    ``board``: the uid of the board that has more of it, to which its panels lead.
+    """
 
     title: str
     panels: tuple[Panel, ...]
     collapsed: bool = False
+    board: str = ""
 
 
 @dataclass(frozen=True, slots=True)
