@@ -1,0 +1,1 @@
+"""Boards for who scrapes engines themselves and has no exporter of ours: the same panels, asked of the engine's own series."""
