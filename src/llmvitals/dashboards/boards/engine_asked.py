@@ -23,6 +23,14 @@ def over(above: str, below: str) -> str:
     return f"{above} / ({below} > 0)"
 
 
+def inside_grows(by: str = APART) -> str:
+    """By how many requests per second those that run or wait become more: arrivals less all that left, over one window."""
+    return " + ".join(
+        f"sum by ({by}) (deriv({family}{{{SELECTOR}}}[{WINDOW}]))"
+        for family in ("llm_requests_running", "llm_requests_waiting")
+    )
+
+
 def mean(family: str, by: str = APART, match: str = "") -> str:
     """Mean of a histogram's observations: sum over count, never a mean of means."""
     return over(rate(f"{family}_sum", by, match), rate(f"{family}_count", by, match))

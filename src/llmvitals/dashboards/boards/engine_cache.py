@@ -115,6 +115,7 @@ SOURCES = Panel(
     moved=("chat", "prefix-hits"),
 )
 
+_LEAST_COMPUTED = 0.05  # of a prompt: the rest of a prefill of less is no matter of tokens
 _ALL, _DONE = mean("llm_request_prompt_tokens"), mean("llm_request_computed_prompt_tokens")
 SAVED = Panel(
     Kind.LINES,
@@ -124,13 +125,14 @@ SAVED = Panel(
         asked(
             "saved (estimate)",
             GREEN,
-            f"clamp_min({_ALL} - {_DONE}, 0) * ({over('<prefill_mean_seconds>', _DONE)})",
+            f"clamp_min({_ALL} - {_DONE}, 0) * ({over('<prefill_mean_seconds>', _DONE)})"
+            f" and on (instance, model) {_DONE} >= {_ALL} * {_LEAST_COMPUTED}",
         ),
         q("prefill_mean_seconds", "spent", SKY, dashed=True),
     ),
     "Prompt tokens that a mean finished request did not have to compute, times the prefill seconds of a computed one, beside what"
     " prefill took. An estimate: prefill of a longer prompt is not quite in proportion, and a batch shares it. Near 0: the"
-    " cache does nothing for first tokens.",
+    " cache does nothing for first tokens. Not drawn where hardly anything is computed, as by a decode worker.",
     "no traffic, or the page does not say what was computed: vLLM from 0.13, SGLang from 0.5.12",
     causes=("prefix-cache-miss",),
     moved=("chat", "prefix-hits"),

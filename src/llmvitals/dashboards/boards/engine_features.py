@@ -285,7 +285,9 @@ MOVEMENT = Row(
     collapsed=True,
 )
 
-_NO_MFU = "the engine does not estimate its work: --enable-mfu-metrics (vLLM from 0.17, SGLang from 0.5.10)"
+_NO_MFU = (
+    "no traffic, or the engine does not estimate its work: --enable-mfu-metrics (vLLM from 0.17, SGLang from 0.5.10)"
+)
 _MFU_APART = "an engine that estimates its work, which the simulated one does not do"
 _FLOPS = rate("llm_estimated_flops_total")
 _MOVED = f"({rate('llm_estimated_read_bytes_total')} + {rate('llm_estimated_write_bytes_total')})"
@@ -307,7 +309,7 @@ ESTIMATED = Row(
             Kind.LINES,
             "Compute, per GPU",
             "flops",
-            (asked("estimated", BLUE, _FLOPS),),
+            (asked("estimated", BLUE, f"{_FLOPS} > 0"),),
             "Floating-point operations per second and GPU, as the engine estimates them from its model and the tokens of each step."
             " It is no measurement: what kernels do beside the model's own arithmetic is not in it.",
             _NO_MFU,
@@ -319,8 +321,8 @@ ESTIMATED = Row(
             "Memory traffic, per GPU",
             "Bps",
             (
-                asked("read", SKY, rate("llm_estimated_read_bytes_total")),
-                asked("written", ORANGE, rate("llm_estimated_write_bytes_total"), dashed=True),
+                asked("read", SKY, f"{rate('llm_estimated_read_bytes_total')} > 0"),
+                asked("written", ORANGE, f"{rate('llm_estimated_write_bytes_total')} > 0", dashed=True),
             ),
             "Bytes per second that a GPU moves, as the engine estimates them: weights and KV. Near what the card's memory can"
             " carry, decode is bound by bandwidth, and a larger batch gets more out of the same reads.",
@@ -333,11 +335,11 @@ ESTIMATED = Row(
             "Share of the card's peak",
             "percentunit",
             (
-                asked("compute (MFU)", BLUE, f"{_FLOPS} / on (instance) group_left () {_peak('flops')}"),
+                asked("compute (MFU)", BLUE, f"({_FLOPS} > 0) / on (instance) group_left () {_peak('flops')}"),
                 asked(
                     "memory bandwidth",
                     SKY,
-                    f"{_MOVED} / on (instance) group_left () {_peak('bandwidth')}",
+                    f"({_MOVED} > 0) / on (instance) group_left () {_peak('bandwidth')}",
                     dashed=True,
                 ),
             ),

@@ -113,11 +113,13 @@ SEATS = Panel(
     "KV tokens divided by the mean resident context (right axis), next to the requests running. Running above"
     " the seats: preemption is near, set max_num_seqs to the seats. Running far below with requests waiting:"
     " the batch limits bind. max_num_seqs itself is on no page: the most seen running is a lower bound of it.",
-    "no traffic, or no capacity on this page",
+    "neither capacity nor running requests on this page, or the target is down",
     causes=("preemption-thrash", "batch-too-small", "context-imbalance"),
 )
 
 _FREE = f"<kv_capacity_tokens> * (1 - {gauge(_USAGE, APART, 'avg')})"
+_LEFT = f"(1 - {gauge(_USAGE, APART, 'avg')})"
+_HOUR = 3600
 _GROWS = f"avg by ({APART}) (deriv({_USAGE}{{{SELECTOR}}}[{WINDOW}]))"
 ROOM = Panel(
     Kind.LINES,
@@ -126,11 +128,11 @@ ROOM = Panel(
     (
         asked("more requests fit", GREEN, over(_FREE, "<mean_context_tokens>")),
         q("spare_seats", "beyond the most seen running", BLUE, dashed=True),
-        asked("full in", ORANGE, over(f"(1 - {gauge(_USAGE, APART, 'avg')})", _GROWS), dashed=True, unit="s"),
+        asked("full in", ORANGE, f"{over(_LEFT, _GROWS)} < {_HOUR}", dashed=True, unit="s"),
     ),
     "Free KV tokens over the mean context of a running request: so many more would fit, if max_num_seqs lets them. Dashed: seats"
     " beyond the most seen running when large requests are at their longest; below 0 another seat is paid for with preemptions."
-    " Full in (right axis): while usage grows, when it meets the end of the pool at this pace.",
+    " Full in (right axis): while usage grows, when it meets the end of the pool at this pace, if that is within an hour.",
     "no traffic, or no capacity on this page",
     causes=("kv-cache-saturation", "preemption-thrash"),
     moved=("chat",),
@@ -169,7 +171,7 @@ RECOMPUTED = Panel(
     "What preemption costs: evictions per second times the mean context, next to the prompt tokens that users sent. An estimate:"
     " blocks that are still cached when the request comes back need not be computed. Where it nears the prompts, the engine"
     " does its work twice.",
-    "no traffic, or no preemption counter on this page",
+    "no preemption counter and no prompt tokens on this page, or the target is down",
     causes=("preemption-thrash", "preemption-mode"),
 )
 
@@ -210,7 +212,7 @@ KV_FILL = Panel(
     (q("kv_fill_ratio", "filled (estimate)", ORANGE),),
     "Running requests times their mean context, over the KV that they hold. Blocks are whole, so some of the last one is empty;"
     " far below 1 the blocks are too large for these contexts: a smaller block size holds more requests in the same memory.",
-    "nobody ran, or this engine does not say blocks",
+    "no traffic, or this engine does not say blocks",
     causes=("block-fragmentation",),
     top=1,
     moved=("chat", "busy"),
@@ -238,7 +240,7 @@ SLACK = Panel(
     "suffix: x",
     (
         q("context_slack_ratio", "accepted over used", GREY),
-        q("prompt_spread", "prompts, p95 over median", SKY, dashed=True),
+        asked("prompts, p95 over median", SKY, "clamp_min(<prompt_spread>, 1)", dashed=True),
     ),
     "How many times the longest context that the engine accepts exceeds what traffic uses (90th percentile). Far above 1: one"
     " such request may take the pool from all others; a lower max_model_len gives room. Dashed: how unlike prompts are, at"

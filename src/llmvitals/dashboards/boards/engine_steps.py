@@ -29,15 +29,16 @@ _NO_STEPS = "no steps are counted here: vLLM alone has the histogram"
 _FINISHED = "no traffic: no request finished in this window, or the page does not say"
 
 
-def cached(by: str = APART) -> str:
+def cached() -> str:
     """Prompt tokens per second that a cache served, by whichever counter the page has."""
-    return f"({rate('llm_prompt_tokens_cached_total', by)} or {rate('llm_prefix_cache_hit_tokens_total', by)})"
+    return f"({rate('llm_prompt_tokens_cached_total')} or {rate('llm_prefix_cache_hit_tokens_total')})"
 
 
 def computed(by: str = APART) -> str:
     """Prompt tokens per second that were computed: all, less what a cache served where that is told."""
-    prompts = rate("llm_prompt_tokens_total", by)
-    return f"clamp_min({prompts} - ({cached(by)} or {prompts} * 0), 0)"
+    prompts = rate("llm_prompt_tokens_total")
+    each = f"clamp_min({prompts} - ({cached()} or {prompts} * 0), 0)"
+    return each if by == APART else f"sum by ({by}) ({each})"
 
 
 THROUGHPUT = Panel(
@@ -98,6 +99,7 @@ STEP_TIME = Panel(
     moved=("chat",),
 )
 
+_LARGE = f"histogram_quantile(0.99, sum by ({APART}, le) (increase({_STEP}_bucket{{{SELECTOR}}}[{WINDOW}])))"
 EVEN = Panel(
     Kind.LINES,
     "Are steps as large as they get?",
@@ -106,10 +108,7 @@ EVEN = Panel(
         asked(
             "mean step of a large one",
             BLUE,
-            over(
-                "<iteration_tokens_mean>",
-                f"histogram_quantile(0.99, sum by ({APART}, le) (increase({_STEP}_bucket{{{SELECTOR}}}[{WINDOW}])))",
-            ),
+            f"clamp_max({over('<iteration_tokens_mean>', _LARGE)}, 1)",
         ),
         q("prompt_share_ratio", "prompts in the computed tokens", SKY, dashed=True),
     ),
@@ -128,7 +127,7 @@ STEP_HEAT = Panel(
     (heat(_STEP, "suffix: tok", BLUE),),
     "Steps by the tokens that they handled, over everything selected. A band at the running requests is decode, one far above it"
     " prefill. Most steps in the highest band: the batched-token limit binds.",
-    "no traffic, or no steps on this page: vLLM alone counts them",
+    _NO_STEPS,
     causes=("prefill-bound", "prefill-decode-interference"),
     moved=("chat",),
 )
@@ -145,7 +144,7 @@ PACE = Panel(
     "Generated tokens per second over the mean number of running requests (right axis): what each reader gets. It falls as the"
     " batch grows, by design. A fall at an unchanged batch: contexts grew, prefills came in between, or the GPU became slower."
     " Too low for the promise at this batch: lower max_num_seqs.",
-    "nobody ran in this window, or the page counts no tokens",
+    "no traffic: nobody ran, or the page counts no tokens",
     causes=("batch-too-large", "prefill-decode-interference"),
     moved=("chat",),
 )
@@ -159,17 +158,18 @@ PREFILL_COST = Panel(
     "Time of prefill per computed prompt token",
     "s",
     (
-        asked("prefill", SKY, over("<prefill_mean_seconds>", _COMPUTED_MEAN)),
+        asked("prefill", SKY, f"<prefill_mean_seconds> / ({_COMPUTED_MEAN} > 1)"),
         asked(
             "first token less queue",
             ORANGE,
-            over("clamp_min(<ttft_mean_seconds> - <queue_mean_seconds>, 0)", _COMPUTED_MEAN),
+            f"clamp_min(<ttft_mean_seconds> - <queue_mean_seconds>, 0) / ({_COMPUTED_MEAN} > 1)",
         ),
-        asked("computed per request", GREY, f"{_COMPUTED_MEAN} > 0", dashed=True, unit="suffix: tok"),
+        asked("computed per request", GREY, f"{_COMPUTED_MEAN} > 1", dashed=True, unit="suffix: tok"),
     ),
     "What one prompt token costs that no cache served, by the engine's prefill and by all of the wait for the first token but"
     " the queue. Rising: the engine or its front end became slower. Flat, with more tokens per request (right axis): prompts"
-    " are longer, or the cache is colder. Counted over finished requests, but for first tokens: an estimate.",
+    " are longer, or the cache is colder. Counted over finished requests, but for first tokens: an estimate. Not drawn for a decode"
+    " worker, whose KV was sent.",
     _FINISHED,
     causes=("prefill-bound", "prefix-caching-off"),
     moved=("chat",),
@@ -238,8 +238,8 @@ ITL_STALLS = Panel(
     "Are running streams stalled by prefills?",
     "suffix: x",
     (
-        q("itl_spread", "gaps, p99 over median", PURPLE),
-        q("generation_spread", "answers, p99 over median", GREY, dashed=True),
+        asked("gaps, p99 over median", PURPLE, "clamp_min(<itl_spread>, 1)"),
+        asked("answers, p99 over median", GREY, "clamp_min(<generation_spread>, 1)", dashed=True),
     ),
     "How many times a long gap between tokens exceeds the median one, at least. High while steps have a large p99: long prefills"
     " run in the same steps as decodes, so lower max_num_batched_tokens. High without: preemptions, or a busy front end.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import all_of, asked, gauge, over, quantile, rate
+from llmvitals.dashboards.boards.engine_asked import all_of, asked, gauge, inside_grows, over, quantile, rate
 from llmvitals.dashboards.boards.engine_kv import ROOM
 from llmvitals.dashboards.boards.queue_admission import ADMISSION, FLOW, GATEWAY
 from llmvitals.dashboards.model import (
@@ -143,7 +143,7 @@ QUEUE_HEAT = Panel(
     "Finished requests by the time that they had queued, over everything selected. Two bands at once: some requests pass"
     " while others wait, as with priorities, adapters, or one slow replica. One band that climbs: the queue grows for"
     " everybody.",
-    NO_TRAFFIC,
+    "this engine counts no queue times, or the target is down",
     causes=("unbounded-queue", "kv-cache-saturation"),
     moved=("chat",),
 )
@@ -205,18 +205,18 @@ QUEUED_LATE = Panel(
     moved=("chat",),
 )
 
-_LEAVES = "(<completion_rate> - <arrival_rate>)"
+_DRAINS = f"(0 - ({inside_grows()}))"
 DRAIN = Panel(
     Kind.LINES,
     "Time until the queue is empty",
     "s",
-    (asked("drained in", GREEN, over("(<requests_waiting> > 0)", _LEAVES)),),
-    "Waiting requests over what finishes beyond what arrives, only while somebody waits and more finish than arrive: an"
-    " estimate that moves with both. No line while requests wait: the queue does not drain, see its age and the flow beside."
+    (asked("drained in", GREEN, over("(<requests_waiting> > 0)", _DRAINS)),),
+    "Waiting requests over what leaves beyond what arrives, only while somebody waits and those inside become fewer: an"
+    " estimate at the present pace. No line while requests wait: the queue does not drain, see its age and the flow beside."
     " The line across is the promise for the first token, {slo.ttft_seconds:g} s.",
     "the queue is empty, or it does not drain",
     limits=(Limit("slo.ttft_seconds"),),
-    moved=("drained-burst",),
+    moved=("after-full-pool",),
 )
 
 WAITING_TOKENS = Panel(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import all_of, asked, over, rate
+from llmvitals.dashboards.boards.engine_asked import all_of, asked, inside_grows, over, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
     INSTANCE,
-    NO_TRAFFIC,
     ORANGE,
     PURPLE,
     SELECTOR,
@@ -27,11 +26,11 @@ FLOW = Panel(
     (
         q("arrival_rate", "arrive", ORANGE),
         q("completion_rate", "finish", BLUE),
-        asked("arrive beyond what finishes", GREY, "<arrival_rate> - <completion_rate>", dashed=True),
+        asked("inside grows by", GREY, inside_grows(), dashed=True),
     ),
-    "Requests that arrive and that finish, per second, and the difference. Arrivals above completions for long means a queue"
-    " without an end: cap it at service rate times the wait you accept, and answer 429 beyond. Below 0 the queue drains."
-    " Arrivals are counted over the exporter's own window.",
+    "Requests that arrive and that finish, per second. Arrivals above completions for long means a queue without an end: cap it"
+    " at service rate times the wait you accept, and answer 429 beyond. Dashed: by how much those inside become more, which is"
+    " arrivals less all that left, over the panel's window; below 0 the queue drains. Arrivals are the exporter's, over its own.",
     "no request is counted on this page, or the target is down",
     symptoms=("throughput-fell",),
     causes=("unbounded-queue", "noisy-tenant", "runaway-agent", "fan-out"),
@@ -214,7 +213,7 @@ DEMAND = Panel(
     "Demand before any queue, and how much of it each layer lets through. Calls far above users' requests: fan-out or an agent"
     " that loops. Retries rising with calls: clients multiply the load. Calls above arrivals: the gateway holds back. A gateway"
     " that is a target of its own is a line of its own.",
-    NO_TRAFFIC + ", or no gateway's page is a target here",
+    "no request is counted here, or the target is down",
     causes=("fan-out", "runaway-agent", "retry-storm"),
     width=12,
 )
