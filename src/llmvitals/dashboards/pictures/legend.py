@@ -10,6 +10,8 @@ from llmvitals.dashboards.pictures.paper import Box, Paper
 
 ROW = 17.0
 _STROKE, _GAP, _BETWEEN = 16.0, 5.0, 16.0
+_BEFORE = 7.0
+"""Pixels between a name and its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +60,26 @@ def draw(paper: Paper, box: Box, legend: Legend) -> None:
         x, y = box.x, box.y + ROW * (at + 0.5)
         for entry in row:
             _mark(paper, x, y, entry)
-            said = f"  {entry.said}" if entry.said else ""
-            room = box.right - x - _STROKE - _GAP - width_of(said, TEXT, bold=True)
+            said = _said(entry)
+            room = box.right - x - _STROKE - _GAP - said
             name = fitted(entry.name, TEXT, room)
             x += _STROKE + _GAP
             paper.text(x, y, name)
             x += width_of(name, TEXT)
             if said:
-                paper.text(x + width_of("  ", TEXT), y, entry.said, bold=True, color=paper.theme.strong)
-            x += width_of(said, TEXT, bold=True) + _BETWEEN
+                paper.text(x + _BEFORE, y, entry.said, bold=True, color=paper.theme.strong)
+            x += said + _BETWEEN
     if legend.more:
         y = box.y + ROW * (len(legend.rows) + 0.5)
         paper.text(box.x, y, f"and {legend.more} more", color=paper.theme.faint)
 
 
 def _need(entry: Entry) -> float:
-    said = width_of(f"  {entry.said}", TEXT, bold=True) if entry.said else 0.0
-    return _STROKE + _GAP + width_of(entry.name, TEXT) + said
+    return _STROKE + _GAP + width_of(entry.name, TEXT) + _said(entry)
+
+
+def _said(entry: Entry) -> float:
+    return _BEFORE + width_of(entry.said, TEXT, bold=True) if entry.said else 0.0
 
 
 def _mark(paper: Paper, x: float, y: float, entry: Entry) -> None:

@@ -178,7 +178,7 @@ def _told(paper: Paper, box: Box, own: axes.Reach, asked: Sequence[tuple[float, 
         while any(_meet(spot, other) for other in taken) and spot.x > box.x:
             spot = Box(spot.x - wide - 4, spot.y, wide, 13)
         taken.append(spot)
-        paper.rect(spot, paper.theme.frame, radius=2)
+        paper.rect(spot, paper.theme.frame, radius=2, alpha=0.8)
         paper.text(spot.x + 3, spot.y + 6.5, words, size=SMALL, bold=True, color=color)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -57,6 +58,7 @@ class Paper:
 
     def __init__(self, width: float, height: float, theme: Theme) -> None:
         self.box, self.theme = Box(0, 0, width, height), theme
+        self._placed = 0
         self.figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=theme.page)
         self._place = Affine2D().scale(1 / width, -1 / height).translate(0, 1) + self.figure.transFigure
 
@@ -85,28 +87,29 @@ class Paper:
             rotation=90 if turned else 0,
             transform=self._place,
         )
-        self.figure.add_artist(shown)
+        self._put(shown)
 
-    def rect(self, box: Box, face: str, *, edge: str = "none", radius: float = 0) -> None:
+    def rect(self, box: Box, face: str, *, edge: str = "none", radius: float = 0, alpha: float = 1.0) -> None:
         """A filled rectangle."""
         shape = (
             FancyBboxPatch((box.x, box.y), box.width, box.height, boxstyle=f"round,pad=0,rounding_size={radius}")
             if radius
             else Rectangle((box.x, box.y), box.width, box.height)
         )
-        shape.set(facecolor=face, edgecolor=edge, linewidth=1 if edge != "none" else 0, transform=self._place)
-        self.figure.add_artist(shape)
+        shape.set(facecolor=face, edgecolor=edge, linewidth=1 if edge != "none" else 0)
+        shape.set(alpha=alpha, transform=self._place)
+        self._put(shape)
 
     def shape(self, corners: tuple[tuple[float, float], ...], face: str) -> None:
         """A filled polygon."""
-        self.figure.add_artist(Polygon(corners, facecolor=face, linewidth=0, transform=self._place))
+        self._put(Polygon(corners, facecolor=face, linewidth=0, transform=self._place))
 
     def line(
         self, xs: tuple[float, ...], ys: tuple[float, ...], color: str, *, width: float = 1, dashed: bool = False
     ) -> None:
         """A line through points."""
-        style: Any = (0, (4, 2.4)) if dashed else "-"
-        self.figure.add_artist(
+        style: Any = (0, (6 / width, 4 / width)) if dashed else "-"  # matplotlib counts dashes in widths
+        self._put(
             Line2D(xs, ys, color=color, linewidth=width, linestyle=style, transform=self._place, solid_capstyle="butt")
         )
 
@@ -119,9 +122,17 @@ class Paper:
             box.width / whole.width,
             box.height / whole.height,
         )
-        found = self.figure.add_axes(place, frameon=False)
+        found = self.figure.add_axes(place, frameon=False, zorder=self._next())
         found.tick_params(length=0, labelsize=TEXT - 0.5, labelcolor=self.theme.faint, pad=4)
         return found
+
+    def _put(self, what: Artist) -> None:
+        what.set_zorder(self._next())
+        self.figure.add_artist(what)
+
+    def _next(self) -> int:
+        self._placed += 1
+        return self._placed
 
     def svg(self, title: str) -> bytes:
         """The sheet as SVG whose letters are shapes, so that it needs no font; without a date."""
@@ -145,7 +156,7 @@ class Paper:
             shown = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
             self.figure.set_dpi(_DPI)
         sink = io.BytesIO()
-        shown.quantize(_COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+        shown.quantize(_COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
             sink, "PNG", optimize=True
         )
         return sink.getvalue()

@@ -87,7 +87,7 @@ def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Setting
     paper.text(inner.x + inner.width / 2, inner.bottom + 29, columns[0], color=paper.theme.text, ha="center")
     _sideways(paper, box.x + 7, inner.y + inner.height / 2, columns[1])
     _limits(paper, inner, lines, (low, high), panel.unit)
-    _names(paper, inner, found, (low, high))
+    _names(paper, inner, found, lines, (low, high))
     legend.draw(paper, Box(box.x, plot.bottom + 8, box.width, rows.height), rows)
 
 
@@ -107,7 +107,7 @@ def _limits(paper: Paper, box: Box, lines: list[float], reach: tuple[float, floa
         paper.text(x, y, words, size=SMALL, bold=True, color=paper.theme.faint)
 
 
-def _names(paper: Paper, box: Box, found: tuple[Group, ...], reach: tuple[float, float]) -> None:
+def _names(paper: Paper, box: Box, found: tuple[Group, ...], lines: list[float], reach: tuple[float, float]) -> None:
     """The name beside each point, on a side where nothing else is; left out where there is none."""
     low, high = reach
     spots = [
@@ -116,6 +116,8 @@ def _names(paper: Paper, box: Box, found: tuple[Group, ...], reach: tuple[float,
         for x, y, name in group.points
     ]
     taken = [Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS, 2 * _RADIUS) for x, y, _ in spots]
+    taken += [Box(box.x + (x - low) / (high - low) * box.width - 1, box.y, 2, box.height) for x in lines[:1]]
+    taken += [Box(box.x, box.bottom - (y - low) / (high - low) * box.height - 1, box.width, 2) for y in lines[1:2]]
     for x, y, name in spots:
         wide = width_of(name, SMALL)
         sides = (
