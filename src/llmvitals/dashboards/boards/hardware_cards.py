@@ -1,0 +1,48 @@
+"""How boards ask for GPUs: each card under a name that people know, and what is told of it only by some exporters."""
+
+from __future__ import annotations
+
+from llmvitals.dashboards.model import INSTANCE, WINDOW, Query
+
+NO_GPU = "no GPU is joined to this target: a GPU exporter's page, or NVML on its node"
+
+CARD = ("instance", "card")
+RANGE = "[$__range] @ end()"
+"""The chosen time as a whole, the same at every step."""
+
+
+def named(series: str) -> str:
+    """The same series with the card's name in ``card``: its number and the beginning of its id, after its machine where the
+    target's labels tell that. Numbers alone repeat on every machine, and whole ids cannot be read out.
+    """
+    node = f'label_replace({series}, "node", "$1 ", "node", "(.+)")'
+    short = f'label_replace({node}, "id", " $1", "gpu", "(.{{0,12}}).*")'
+    return f'label_join({short}, "card", "", "node", "index", "id")'
+
+
+def told(series: str, *labels: str) -> str:
+    """The same series with words in those of the labels that an exporter did not tell."""
+    for label in labels:
+        series = f'label_replace({series}, "{label}", "not told", "{label}", "")'
+    return series
+
+
+def of_cards(family: str, *, agg: str = "max", rate: bool = False, where: str = "") -> str:
+    """A family as one number for each card, of counters their growth per second; ``where``: more matchers."""
+    series = f"{family}{{{where}{INSTANCE}}}"
+    return f"{agg} by (instance, card) ({named(f'rate({series}[{WINDOW}])' if rate else series)})"
+
+
+def share(part: str, whole: str) -> str:
+    """One number of each card over another of it."""
+    return f"{part} / ({whole} > 0)"
+
+
+def card(legend: str, color: str, promql: str, *more: str, dashed: bool = False, unit: str = "") -> Query:
+    """A query that is kept apart by card, and by ``more``."""
+    return Query(legend, color, promql=promql, by=(*CARD, *more), dashed=dashed, unit=unit)
+
+
+def shown(family: str, legend: str, color: str, *, agg: str = "max", dashed: bool = False, unit: str = "") -> Query:
+    """A query of a gauge of cards."""
+    return card(legend, color, of_cards(family, agg=agg), dashed=dashed, unit=unit)

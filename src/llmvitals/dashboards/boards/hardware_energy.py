@@ -1,0 +1,106 @@
+"""What tokens cost in energy, and what idle cards draw beside."""
+
+from __future__ import annotations
+
+from llmvitals.dashboards.boards.hardware_cards import RANGE
+from llmvitals.dashboards.model import (
+    GREY,
+    INSTANCE,
+    NO_TRAFFIC,
+    ORANGE,
+    SELECTOR,
+    WINDOW,
+    Kind,
+    Leads,
+    Panel,
+    Query,
+    Row,
+    cell,
+)
+
+_ENERGY = f"llm_gpu_energy_joules_total{{{INSTANCE}}}"
+_TOKENS = f"llm_generation_tokens_total{{{SELECTOR}}}"
+_SERVES = f"(sum by (instance) (llm_requests_running{{{SELECTOR}}}) > 0)"
+_NO_COUNTER = "no energy counter on the GPU exporter's page"
+
+
+def _of_replicas(of_card: str) -> str:
+    """The cards of each replica together, each counted once."""
+    return f"sum by (instance) (max by (instance, gpu) ({of_card}))"
+
+
+def _split(watts: str) -> tuple[str, str]:
+    """Watts of replicas that serve somebody, and of all others, cards without an engine among them; 0 where all are the other."""
+    serves = f"sum by () ({watts} and on (instance) {_SERVES})"
+    idles = f"sum by () ({watts} unless on (instance) {_SERVES})"
+    return f"({serves} or {idles} * 0)", f"({idles} or {serves} * 0)"
+
+
+_RATE = _of_replicas(f"rate({_ENERGY}[{WINDOW}])")
+_DRAWN = _of_replicas(f"rate({_ENERGY}[{WINDOW}]) or llm_gpu_power_watts{{{INSTANCE}}}")
+_COUNTED, _ANY = _split(_RATE), _split(_DRAWN)
+_THOUSANDS = f"(sum by () (rate({_TOKENS}[{WINDOW}])) > 0) * 1000"
+
+PER_TOKENS = Panel(
+    Kind.STACK,
+    "Energy per 1,000 output tokens",
+    "joule",
+    (
+        Query("cards that serve", ORANGE, promql=f"{_COUNTED[0]} / {_THOUSANDS}", by=()),
+        Query("idle cards beside them", GREY, promql=f"{_COUNTED[1]} / {_THOUSANDS}", by=()),
+    ),
+    "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of replicas that serve, the"
+    " upper one of those that nobody asks and of cards without an engine: it is what packing, scaling down or sleeping would"
+    " save. 3.6 million joules are one kWh. Small batches cost most: weights are read once for each step, whoever shares it.",
+    f"{NO_TRAFFIC}: no token came out, or {_NO_COUNTER}",
+    causes=("batch-too-small", "unbounded-output"),
+)
+
+DRAWN = Panel(
+    Kind.STACK,
+    "Power that serves, and power that idles",
+    "watt",
+    (
+        Query("cards that serve", ORANGE, promql=_ANY[0], by=()),
+        Query("idle cards", GREY, promql=_ANY[1], by=()),
+    ),
+    "Power of all chosen cards, by the energy counter or, without one, by the power reading. Idle: the replica serves nobody at"
+    " that moment, or no engine is joined to the card. A loaded model alone keeps a card well above its lowest draw.",
+    "neither an energy counter nor power on the GPU exporter's page",
+    causes=("batch-too-small",),
+    moved=("idle", "hardware-throttled"),
+)
+
+_JOULES = _of_replicas(f"increase({_ENERGY}{RANGE})")
+_BY = ("instance",)
+
+TABLE = Panel(
+    Kind.TABLE,
+    "Energy of each replica in this time",
+    "joule",
+    (
+        cell("energy", "joule", promql=_JOULES, by=_BY),
+        cell(
+            "per 1,000 output tokens",
+            "joule",
+            promql=f"{_JOULES} / (sum by (instance) (increase({_TOKENS}{RANGE})) > 0) * 1000",
+            by=_BY,
+        ),
+        cell(
+            "mean power",
+            "watt",
+            promql=_of_replicas(f"avg_over_time(llm_gpu_power_watts{{{INSTANCE}}}{RANGE})"),
+            by=_BY,
+        ),
+    ),
+    "Energy of each replica's cards over the chosen time, for every thousand of its output tokens, and its mean power. Replicas"
+    " of one model that differ: unequal load, unequal batches, or a card that is held down. A replica with energy and without"
+    " the number of tokens served nobody.",
+    _NO_COUNTER,
+    causes=("batch-too-small", "hardware-event"),
+    moved=("idle",),
+    worst="per 1,000 output tokens",
+    leads=Leads.APP,
+)
+
+ROW = Row("Energy", (PER_TOKENS, DRAWN, TABLE))

@@ -1,0 +1,226 @@
+"""Which card is where and of what kind, the links between cards, and the processes that hold their memory."""
+
+from __future__ import annotations
+
+from llmvitals.dashboards.boards.hardware_cards import CARD, NO_GPU, card, named, of_cards, share, shown, told
+from llmvitals.dashboards.model import (
+    BLUE,
+    GREEN,
+    GREY,
+    INSTANCE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    WINDOW,
+    Kind,
+    Leads,
+    Panel,
+    Query,
+    Row,
+    cell,
+    each,
+    q,
+)
+
+_KIND = ("product", "driver", "mig_profile", "join")
+_HOLDER = ("pod", "container")
+_LINKS = "no link counters: the GPU exporter's list has none, or there is one GPU"
+
+
+def _label_column(column: str, promql: str, by: tuple[str, ...]) -> Query:
+    """A column whose labels are what is told: its number is always 1."""
+    return cell(column, "none", promql=promql, by=by, names=((1, "yes", GREY),))
+
+
+IDENTITY = Panel(
+    Kind.TABLE,
+    "Which card is where, and how that is known",
+    "none",
+    (
+        _label_column(
+            "joined",
+            f"max by (instance, card, {', '.join(_KIND)}) ({named(told(f'llm_gpu_info{{{INSTANCE}}}', *_KIND[:3]))})",
+            (*CARD, *_KIND),
+        ),
+        cell("framebuffer", "bytes", promql=of_cards("llm_gpu_memory_total_bytes"), by=CARD),
+        _label_column(
+            "held by a pod",
+            f"max by (instance, card, {', '.join(_HOLDER)}) ({named(told(f'llm_gpu_pod{{{INSTANCE}}}', *_HOLDER))})",
+            (*CARD, *_HOLDER),
+        ),
+    ),
+    "Each card (or MIG slice) that is joined to a replica: its product, driver and slice, its framebuffer, and the pod that holds"
+    " it where the GPU exporter tells. Join says how it was matched, the strongest way first: configured, pod-labels,"
+    " pod-resources, process-ids. Different products or drivers in one pool make replicas of different speed.",
+    NO_GPU,
+    moved=("hardware-error", "hardware-throttled", "idle"),
+    symptoms=("half-blind",),
+    width=16,
+    leads=Leads.APP,
+)
+
+CARDS = Panel(
+    Kind.STAT,
+    "Cards of each replica",
+    "none",
+    (
+        Query(
+            "cards:",
+            GREEN,
+            promql=f"count by (instance) (count by (instance, gpu) (llm_gpu_info{{{INSTANCE}}}))",
+            by=("instance",),
+        ),
+        q("gpus_per_rank", "for each rank:", SKY),
+        q("tensor_parallel_gpus", "share each layer:", BLUE),
+        q("gpu_mig_slices", "MIG slices:", PURPLE),
+    ),
+    "How many cards are joined to each replica, how many of them each rank has, how many share each layer (tensor parallelism)"
+    " and how many are MIG slices: each slice has its part of the card's bandwidth and memory, and no NVLink. Fewer than the"
+    " replica was given: the join is wrong, or a card has fallen off the bus.",
+    NO_GPU,
+    causes=("hardware-event",),
+    moved=("idle",),
+)
+
+WHERE = Row("Which card is where", (IDENTITY, CARDS))
+
+
+def _of_link(legend: str, color: str, family: str, link: str) -> Query:
+    limit = of_cards("llm_gpu_link_limit_bytes_per_second", where=f'link="{link}",')
+    return card(legend, color, share(of_cards(family, agg="sum"), limit), dashed=link == "pcie")
+
+
+LINK_SHARE = Panel(
+    Kind.LINES,
+    "Links, of what they carry",
+    "percentunit",
+    (
+        _of_link("NVLink", GREEN, "llm_gpu_nvlink_bytes_per_second", "nvlink"),
+        _of_link("PCIe", BLUE, "llm_gpu_pcie_bytes_per_second", "pcie"),
+        q("gpu_link_use_ratio", "fullest to a peer", VERMILLION, dashed=True),
+    ),
+    "Traffic of each card, both ways, over what its links can carry. Tensor parallelism exchanges after each layer in bursts, so"
+    " a mean over time is far under 1 even when the link binds: from about a seventh on while tensor pipes and memory rest, GPUs"
+    " wait for it.",
+    _LINKS,
+    causes=("interconnect-bound",),
+    moved=("hardware-throttled",),
+)
+
+LINK_TRAFFIC = Panel(
+    Kind.LINES,
+    "Link traffic",
+    "Bps",
+    (
+        shown("llm_gpu_nvlink_bytes_per_second", "NVLink", GREEN, agg="sum"),
+        shown("llm_gpu_pcie_bytes_per_second", "PCIe", BLUE, agg="sum", dashed=True),
+    ),
+    "Bytes that each card moves to its peers and to the host in a second, both ways. GPUs that share a layer and talk over PCIe"
+    " alone are slow at it. PCIe that is busy on a single card: weights are loaded, or KV is moved to the host.",
+    _LINKS,
+    causes=("interconnect-bound",),
+    moved=("hardware-throttled",),
+)
+
+LINK_ERRORS = Panel(
+    Kind.LINES,
+    "Link errors per second",
+    "none",
+    (
+        card(
+            "",
+            VERMILLION,
+            f"sum by (instance, card, link) ({named(f'rate(llm_gpu_link_errors_total{{{INSTANCE}}}[{WINDOW}])')})",
+            "link",
+        ),
+    ),
+    "Replays and errors of each card's links. Now and then one is normal; a steady rate means a bad cable, riser or connector,"
+    " and costs bandwidth before anything fails.",
+    "no link errors are counted",
+    causes=("interconnect-bound", "hardware-event"),
+)
+
+PEERS = Panel(
+    Kind.TABLE,
+    "Which link joins which cards",
+    "none",
+    (
+        _label_column(
+            "linked",
+            f"max by (instance, card, peer, link) ({named(f'llm_gpu_peer_link{{{INSTANCE}}}')})",
+            (*CARD, "peer", "link"),
+        ),
+        cell("worst level", "none", signal="gpu_peer_link_level"),
+    ),
+    "The path between each two cards of a replica, as nvidia-smi topo -m calls it: NV with the number of lanes, then ever"
+    " longer ways, PIX and PXB (one or several PCIe switches), PHB (the host's bridge), NODE and SYS (between CPU sockets). The"
+    " level is that of the worst among cards that share a layer: 0 is NVLink everywhere, 5 is SYS.",
+    "no peers: one card, or the driver was not asked (NVML on its node)",
+    causes=("interconnect-bound",),
+    width=16,
+    leads=Leads.APP,
+)
+
+LINKS = Row(
+    "Links between cards (needs link counters of the GPU exporter or NVML)",
+    (LINK_SHARE, LINK_TRAFFIC, LINK_ERRORS, PEERS),
+    collapsed=True,
+)
+
+PROCESSES = Panel(
+    Kind.TABLE,
+    "Processes on the cards, and whose they are",
+    "bytes",
+    (
+        cell(
+            "holds",
+            "bytes",
+            promql=f"max by (instance, card, pid, owner) ({named(f'llm_gpu_process_memory_bytes{{{INSTANCE}}}')})",
+            by=(*CARD, "pid", "owner"),
+        ),
+    ),
+    "Every process that holds memory of a card, as the driver lists it. Owner engine: the server that the row names. Other: not"
+    " this engine; what it holds is missing in KV or in the room for peaks. Unknown: the exporter cannot see whose process it"
+    " is (it needs the host's process ids).",
+    "the driver lists no processes: it needs NVML on the engine's node",
+    causes=("vram-headroom",),
+    worst="holds",
+    width=16,
+)
+
+OWNERS = Panel(
+    Kind.LINES,
+    "GPU memory by owner",
+    "bytes",
+    (
+        each("llm_gpu_process_memory_bytes", "", ORANGE, "owner", agg="sum"),
+        q("gpu_memory_engine_growth_bytes", "engine, grown by", PURPLE, dashed=True),
+    ),
+    "Memory of each replica's cards by whose process holds it, and by how much the engine's own grew since the window or its"
+    " process began (dashed). A pool is reserved whole at the start: what grows later are peaks and fragments that the"
+    " allocator keeps. Anything of another owner is a neighbour.",
+    "the driver lists no processes: it needs NVML on the engine's node",
+    causes=("vram-headroom",),
+)
+
+CLOCKS = Panel(
+    Kind.LINES,
+    "Clocks",
+    "hertz",
+    (
+        shown("llm_gpu_sm_clock_hertz", "SMs", BLUE, agg="min"),
+        shown("llm_gpu_sm_clock_max_hertz", "SMs, highest", GREY, dashed=True),
+        shown("llm_gpu_memory_clock_hertz", "memory", SKY, agg="min", dashed=True),
+    ),
+    "Clocks of each card's SMs and memory. An idle card lowers both by design. Memory that stays low under load halves decode"
+    " at once, since it reads all weights for each step: the card is in a low-power state that it does not leave.",
+    "no clocks on the GPU exporter's page",
+    causes=("hardware-event",),
+)
+
+HOLDERS = Row(
+    "Processes and clocks, card by card (needs NVML on the node)",
+    (PROCESSES, OWNERS, CLOCKS),
+    collapsed=True,
+)
