@@ -1,205 +1,119 @@
 """Every query of every board on a real Prometheus: it is accepted, returns data, and with the labels its legend shows.
 
-What is loaded is everything the exporter's page may hold for one busy server and one idle one, at 15 s intervals: all
-canonical families, the derived gauges of signals that no PromQL can say, the counters of promises, the triage's series, and what
-exporters say of themselves; and beside it what Prometheus makes of rules: a recorded signal, and alerts.
+What is loaded is everything the exporter's page may hold for busy servers and an idle one, at 15 s intervals: all canonical
+families, the derived gauges of signals that no PromQL can say, the counters of promises, the triage's series, and what exporters
+say of themselves; and beside it what Prometheus makes of rules: recorded signals, and alerts.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from itertools import product
 
 import pytest
 
-from llmvitals.dashboards import grafana
-from llmvitals.schema import FAMILIES, Family, Kind
+from llmvitals.dashboards.model import NO_TRAFFIC, PLACE, Kind
 from llmvitals.series import series
-from llmvitals.signals.catalogue import SIGNALS
-from llmvitals.triage.verdict import Outcome, State
+from support import whole_page as whole
+from support.boards import DATA, ONCE, Drawn, each, filled, of
 from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.promql_tree import Call, Infix, Node, Selector, below, parse
+from support.whole_page import BUSY, CAUSE, END, EXPORTER, GONE, IDLE, MODEL, START, TWIN, track, whole_page
 
 pytestmark = pytest.mark.prometheus
 
-BOARDS = {name: json.loads(text) for name, text in grafana.files().items()}
-ROWS = [row for board in BOARDS.values() for row in board["panels"]]
-PANELS = [panel for row in ROWS for panel in (row, *row.get("panels", [])) if panel["type"] != "row"]
-PANEL = pytest.mark.parametrize("panel", PANELS, ids=[p["title"] for p in PANELS])
 PICTURE, UNPLACED = "KV usage against compute, replica by replica", "Not in the picture, and what is missing"
-# What depends on more than one server's being in one state has tests of its own.
-FILLED = [p for p in PANELS if p["title"] not in (PICTURE, UNPLACED)]
-FILLED_PANEL = pytest.mark.parametrize("panel", FILLED, ids=[p["title"] for p in FILLED])
-
-START, STEP, PAGES = 1_700_000_000, 15, 41
-END = START + STEP * (PAGES - 1)
-MEANS = {"llm_request_queue_seconds": 3.0, "llm_request_prefill_seconds": 0.5, "llm_request_decode_seconds": 1.5}
-EDGES = (0.25, 1.0, 2.5, 10.0)
-OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
-NO_MODEL = ("llm_target_up", "llm_gpu_", "llm_host_", "llm_http_", "llm_gateway_requests_")
-BUSY, IDLE = "busy", "idle"
 ALERTS = "Alerts over time"
-# a label's values: those that queries match, and one of any other
-VALUES = {
-    "reason": ("capacity", "deferred"),
-    "status": ("2xx", "5xx"),
-    "met": ("yes", "no", "unknown"),
-    "objective": ("ttft", "tpot"),
+IN_A_STATE = {
+    PICTURE: "a point is of one group: its GPU shows its SMs or not, and somebody waits or nobody",
+    UNPLACED: "it lists what lacks a number",
 }
+"""What depends on more than one server's being in one state has tests of its own."""
 
-GAUGES = {f"llm_{signal.id}" for signal in SIGNALS if signal.expr is None}  # a signal's gauge names its model
+OF_SEVERAL = ("Do the replicas of a model share the load?", "Busiest replica over the median one")
+"""One replica alone is not compared."""
 
+FILLED = tuple(drawn for drawn in ONCE if drawn.title not in IN_A_STATE)
+SPAN = f"{whole.SPAN}s"
 
-def track(values) -> list[tuple[int, float]]:
-    return [((START + STEP * page) * 1000, float(values(page))) for page in range(PAGES)]
-
-
-def family_points(family: Family, instance: str) -> Points:
-    """A family in use: a gauge that stays, a counter that grows by 30 a page, a histogram of 30 observations a page."""
-    moving = 30 if instance == BUSY else 0
-    identity = {"instance": instance, "engine": "vllm", "rank": "0"}
-    if not family.name.startswith(OF_THE_TARGET):
-        identity["model"] = "tiny"
-    found: Points = {}
-    for values in product(*(VALUES.get(label, ("x",)) for label in family.labels)):
-        labels = identity | dict(zip(family.labels, values, strict=True))
-        if family.kind is Kind.GAUGE:
-            level = 1 if family.name == "llm_target_up" else 0.5 if moving else 0
-            found[series(family.name, **labels)] = track(lambda _, level=level: level)
-        elif family.kind is Kind.COUNTER:
-            found[series(family.name, **labels)] = track(lambda page: moving * page)
-        else:
-            mean = MEANS.get(family.name, 2.0)
-            for edge in (*EDGES, math.inf):
-                inside = moving * (edge >= mean)
-                text = "+Inf" if math.isinf(edge) else repr(edge)
-                found[series(f"{family.name}_bucket", **labels, le=text)] = track(lambda p, inside=inside: inside * p)
-            found[series(f"{family.name}_count", **labels)] = track(lambda page: moving * page)
-            found[series(f"{family.name}_sum", **labels)] = track(lambda page, mean=mean: moving * mean * page)
-    return found
-
-
-def exporter_points(instance: str) -> Points:
-    """Derived gauges (absent for the idle server, which has no number for them) and the triage's series."""
-    scope = {"instance": instance, "model": "tiny"}
-    outcome = Outcome.CAUSE if instance == BUSY else Outcome.NO_TRAFFIC
-    states = {"preemption-thrash": State.FIRING, "unbounded-queue": State.SHADOWED, "cold-start": State.UNKNOWN}
-    found = {
-        series("llm_triage_verdict", **scope, verdict=o.value): track(lambda _, o=o: o is outcome) for o in Outcome
-    }
-    if instance == IDLE:
-        return found
-    found[series("llm_triage_leading", **scope, cause="preemption-thrash")] = track(lambda _: 0.9)
-    for (cause, held), state in product(states.items(), State):
-        key = series("llm_triage_check_state", **scope, cause=cause, state=state.value)
-        found[key] = track(lambda _, on=state is held: on)
-    for state in (State.FIRING, State.CLEAR):  # it fired at first, and then no more
-        key = series("llm_triage_check_state", **scope, cause="kv-cache-saturation", state=state.value)
-        found[key] = track(lambda page, on=state is State.FIRING: on == (page < 10))
-    for signal in SIGNALS:
-        if signal.expr is None:
-            found[series(f"llm_{signal.id}", **scope, window="60s")] = track(lambda _: 0.25)
-    return found
-
-
-EXPORTER = "10.0.0.9:9464"  # an exporter's own series carry its own address
-
-
-def promise_points(instance: str) -> Points:
-    """Counters of promises: of 30 requests a page, one misses its first token and three their pace."""
-    found: Points = {}
-    for objective, missed, edge in (("ttft", 1, "2.5"), ("tpot", 3, "0.05")):
-        labels = {"instance": instance, "model": "tiny", "engine": "vllm", "rank": "0", "objective": objective}
-        every = 30 if instance == BUSY else 0
-        part = missed if instance == BUSY else 0
-        found[series("llm_promise_requests_total", **labels)] = track(lambda page, every=every: every * page)
-        found[series("llm_promise_missed_total", **labels, edge=edge)] = track(lambda page, part=part: part * page)
-    return found
-
-
-def watching_points() -> Points:
-    """What one exporter says of itself, with a collector that works now and did not at first, and its scrape."""
-    own = {"job": "llmvitals", "instance": EXPORTER}
-    return {
-        series("up", **own): track(lambda _: 1),
-        series("llmvitals_cycle_age_seconds", **own): track(lambda _: 2.5),
-        series("llmvitals_cycle_duration_seconds", **own): track(lambda _: 0.3),
-        series("llmvitals_config_last_reload_successful", **own): track(lambda _: 0),
-        series("llmvitals_targets", **own): track(lambda _: 2),
-        series("llmvitals_collector_success", job="llmvitals", instance=BUSY, collector="scrape"): track(lambda _: 1),
-        series("llmvitals_collector_success", job="llmvitals", instance=BUSY, collector="gpu"): track(lambda p: p > 9),
-        # one that answered a minute ago
-        series("llm_target_up", instance="gone", engine="vllm"): track(lambda _: 0),
-    }
-
-
-def rule_points() -> Points:
-    """What Prometheus makes of rules: a signal that is recorded, and alerts that fire, wait, and are over."""
-    busy = {"instance": BUSY, "model": "tiny"}
-    firing = {"alertname": "LLMFirstTokensLate", "alertstate": "firing", "severity": "page", **busy}
-    cause = {"alertname": "LLMPreemptionThrash", "severity": "ticket", "cause": "preemption-thrash", **busy}
-    blind = {"alertname": "LLMExporterStuck", "alertstate": "firing", "severity": "page", "instance": EXPORTER}
-    pending = track(lambda _: 1)
-    found = {series("llm:requests_running:5m", instance=one, model="tiny"): track(lambda _: 0) for one in (BUSY, IDLE)}
-    found |= {series("ALERTS", **labels): pending for labels in (firing, blind)}
-    found[series("ALERTS", **cause, alertstate="pending")] = pending
-    found[series("ALERTS", **busy, alertname="LLMTokensSlow", alertstate="firing")] = pending[:10]
-    return found
+Answer = list[tuple[dict[str, str], float]]
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("boards")
-    points: Points = {}
-    for instance in (BUSY, IDLE):
-        for family in FAMILIES:
-            points |= family_points(family, instance)
-        points |= exporter_points(instance) | promise_points(instance)
-    points |= watching_points() | rule_points()
-    load_blocks(openmetrics(points), folder / "data")
+    load_blocks(openmetrics(whole_page()), folder / "data")
     with PrometheusServer(folder) as server:
         yield server
 
 
-def filled(expr: str, *, instance: str = ".*", model: str = ".*") -> str:
-    """A query as Grafana sends it: variables filled in, the window at four scrapes."""
-    known = {"instance": instance, "model": model, "__rate_interval": "60s", "__range": f"{END - START}s"}
-    text = re.sub(r"\$(\w+)", lambda found: known[found[1]], expr)
-    assert "$" not in text
-    return text
+def answers(server: PrometheusServer, drawn: Drawn, **chosen: str) -> list[Answer]:
+    return [server.query(filled(asked.expr, span=SPAN, **chosen), at=END) for asked in drawn.asked]
 
 
-def answers(server: PrometheusServer, panel: dict, **chosen: str) -> list[list[tuple[dict[str, str], float]]]:
-    return [server.query(filled(target["expr"], **chosen), at=END) for target in panel["targets"]]
+def hidden(drawn: Drawn) -> set[str]:
+    """Labels that a click on a value needs and its legend leaves out."""
+    return {"cause"} if drawn.title == ALERTS else set()
 
 
-def found_labels(found: list[tuple[dict[str, str], float]]) -> list[set[str]]:
-    return [set(labels) for labels, _ in found]
-
-
-@FILLED_PANEL
-def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, panel):
-    for target, found in zip(panel["targets"], answers(prometheus, panel), strict=True):
-        assert found, target["expr"]
-        wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-        if panel["title"] == ALERTS:  # not every alert has all of them, and a cause is for the link
-            assert set().union(*found_labels(found)) == wanted | {"cause"}
-        else:
-            assert all(labels == wanted for labels in found_labels(found)), target["expr"]
+@each(FILLED)
+def test_every_query_returns_data_with_the_labels_of_its_legend(prometheus, drawn):
+    for asked, found in zip(drawn.asked, answers(prometheus, drawn), strict=True):
+        assert found, f"{drawn.id}: {asked.expr}"
+        shown = {frozenset(labels) for labels, _ in found}
+        if drawn.title == ALERTS:  # not every alert has all of them
+            shown = {frozenset().union(*shown)}
+        place = set(PLACE) if asked.placed or any(labels & set(PLACE) for labels in shown) else set()
+        assert shown == {asked.labels | hidden(drawn) | place}, f"{drawn.id}: {asked.expr}"
         assert all(math.isfinite(value) for _, value in found), "a panel cannot draw it, and would not say why"
 
 
-@FILLED_PANEL
-def test_a_choice_of_instance_and_model_leaves_the_others_out(prometheus, panel):
-    for target, found in zip(panel["targets"], answers(prometheus, panel, instance="(busy|gone)"), strict=True):
-        assert found, target["expr"]
-        assert all(labels.get("instance") != IDLE for labels, _ in found)
-    for target, found in zip(panel["targets"], answers(prometheus, panel, model="other"), strict=True):
-        named = set(re.findall(r"\b(llm_\w+)", target["expr"])) - GAUGES
-        watching = re.search(r"\b(up|ALERTS|llmvitals_\w+)\b", target["expr"]) is not None
-        of_the_target = (bool(named) or watching) and all(name.startswith(NO_MODEL) for name in named)
-        assert bool(found) == of_the_target, "only what names no model is shown for every model"
+def remains(node: Node) -> bool:
+    """Whether a query finds something when a model is chosen that nobody serves: where it asks for what names no model."""
+    match node:
+        case Selector(_, matchers):
+            return not any(label == "model" and value == "other" for label, _, value in matchers)
+        case Infix(op="or"):
+            return remains(node.left) or remains(node.right)
+        case Infix(op="unless"):
+            return remains(node.left)
+        case Call(name) if name.startswith("absent"):
+            return True
+    return all(remains(inner) for inner in below(node))
+
+
+@each(FILLED)
+def test_a_choice_of_instance_and_model_leaves_the_others_out(prometheus, drawn):
+    for asked, found in zip(drawn.asked, answers(prometheus, drawn, instance="(busy|gone)"), strict=True):
+        assert found or drawn.title in OF_SEVERAL, asked.expr
+        assert all(labels.get("instance") != IDLE.instance for labels, _ in found)
+    for asked, found in zip(drawn.asked, answers(prometheus, drawn, model="other"), strict=True):
+        of_no_model = remains(parse(filled(asked.expr, model="other")))
+        assert bool(found) == of_no_model, "only what names no model is shown for every model"
+
+
+def of_server(found: Answer, cluster: str) -> dict[frozenset[tuple[str, str]], float]:
+    """What was found of one cluster's servers."""
+    return {frozenset(labels.items()): value for labels, value in found if labels.get("cluster") == cluster}
+
+
+@each(FILLED)
+def test_servers_of_one_name_in_two_clusters_are_kept_apart(prometheus, drawn):
+    """What is shown of a cluster beside another is what is shown of it alone; a choice of the other leaves it out."""
+    for asked, both, alone, other in zip(
+        drawn.asked,
+        answers(prometheus, drawn, instance=BUSY.instance),
+        answers(prometheus, drawn, instance=BUSY.instance, cluster=BUSY.cluster),
+        answers(prometheus, drawn, instance=BUSY.instance, cluster=TWIN.cluster),
+        strict=True,
+    ):
+        if not asked.placed:
+            continue
+        assert of_server(both, BUSY.cluster) == of_server(alone, BUSY.cluster), asked.expr
+        assert of_server(both, TWIN.cluster) == of_server(other, TWIN.cluster), asked.expr
+        if "cluster=~" in asked.expr:
+            assert not of_server(alone, TWIN.cluster)
+            assert not of_server(other, BUSY.cluster)
 
 
 # Servers for the picture: KV that is reached, what their GPU shows, and how many wait; None is not there.
@@ -238,14 +152,10 @@ def fleet(tmp_path_factory):
         yield server
 
 
-def of(title: str) -> dict:
-    return next(p for p in PANELS if p["title"] == title)
-
-
-def drawn(server: PrometheusServer, **chosen: str) -> dict[str, dict[str, tuple[float, ...]]]:
+def points(server: PrometheusServer, **chosen: str) -> dict[str, dict[str, tuple[float, ...]]]:
     """The points of the picture as Grafana merges them: by group, by replica (or corner), the numbers in order."""
-    panel = of(PICTURE)
-    found = {t["refId"]: server.query(filled(t["expr"], **chosen), at=END) for t in panel["targets"]}
+    panel = of(PICTURE).data
+    found = {t["refId"]: server.query(filled(t["expr"], span=SPAN, **chosen), at=END) for t in panel["targets"]}
     shown: dict[str, dict[str, tuple[float, ...]]] = {}
     for one, merge in zip(panel["options"]["series"], panel["transformations"], strict=False):
         rows: dict[str, list[float]] = {}
@@ -258,7 +168,7 @@ def drawn(server: PrometheusServer, **chosen: str) -> dict[str, dict[str, tuple[
 
 
 def test_each_replica_is_one_point_of_one_group_with_both_its_numbers(fleet):
-    calm, waiting, hollow, limits = drawn(fleet).values()
+    calm, waiting, hollow, limits = points(fleet).values()
     assert calm == {"full": (0.99, 0.9, 0.0), "quiet": (0.1, 0.0)}
     assert waiting == {"memory-binds": (0.97, 0.2, 5.0), "compute-binds": (0.3, 0.8, 2.0)}
     assert hollow == {"dark": (0.3, 0.6, 3.0), "busy-only": (0.4, 0.5, 0.0)}
@@ -266,7 +176,7 @@ def test_each_replica_is_one_point_of_one_group_with_both_its_numbers(fleet):
 
 
 def test_a_missing_number_makes_no_point_and_is_listed(fleet):
-    placed = {name for group in list(drawn(fleet).values())[:3] for name in group}
+    placed = {name for group in list(points(fleet).values())[:3] for name in group}
     assert placed == FLEET.keys() - {"no-gpu", "no-kv"}
     no_gpu, no_kv = answers(fleet, of(UNPLACED))
     assert [labels for labels, _ in no_gpu] == [{"instance": "no-gpu", "model": "tiny"}]
@@ -274,13 +184,14 @@ def test_a_missing_number_makes_no_point_and_is_listed(fleet):
 
 
 def test_the_pictures_lines_go_with_its_points(fleet):
-    only = drawn(fleet, instance="no-gpu")
+    only = points(fleet, instance="no-gpu")
     assert all(not rows for rows in only.values()), "an empty picture says why it is empty"
-    assert drawn(fleet, instance="full").popitem()[1]
-    assert next(iter(drawn(fleet, instance="(full|dark)").values())).keys() == {"full"}
+    assert points(fleet, instance="full").popitem()[1]
+    assert next(iter(points(fleet, instance="(full|dark)").values())).keys() == {"full"}
 
 
-SILENT = (
+SILENT = tuple(drawn for drawn in ONCE if drawn.panel.empty.startswith(NO_TRAFFIC))
+WITHOUT = (
     "Where the time goes: queue, prefill, decode, front end",
     "Time to first token",
     "Time per output token, per request",
@@ -292,59 +203,100 @@ SILENT = (
     "Pace of tokens",
     "Answers that fail",
 )
+"""Panels of what only traffic has: they say so."""
 
 
-@pytest.mark.parametrize("title", SILENT)
-def test_without_traffic_a_panel_is_empty_and_says_so(prometheus, title):
-    panel = next(p for p in PANELS if p["title"] == title)
-    assert answers(prometheus, panel, instance=IDLE) == [[] for _ in panel["targets"]]
-    assert panel["fieldConfig"]["defaults"]["noValue"].startswith("no traffic")
+@pytest.mark.parametrize("title", WITHOUT)
+def test_what_only_traffic_has_is_said_to_be_empty_without(title):
+    assert of(title) in SILENT
 
 
-@PANEL
-def test_without_traffic_no_query_returns_what_is_no_number(prometheus, panel):
-    for found in answers(prometheus, panel, instance=IDLE):
+@each(SILENT)
+def test_without_traffic_a_panel_is_empty_and_says_so(prometheus, drawn):
+    assert answers(prometheus, drawn, instance=IDLE.instance) == [[] for _ in drawn.asked], drawn.id
+    assert drawn.data["fieldConfig"]["defaults"]["noValue"].startswith(NO_TRAFFIC)
+
+
+@each(ONCE)
+def test_without_traffic_no_query_returns_what_is_no_number(prometheus, drawn):
+    for found in answers(prometheus, drawn, instance=IDLE.instance):
         assert all(math.isfinite(value) for _, value in found)
 
 
-def test_the_bands_of_time_are_the_means_that_were_loaded(prometheus):
-    panel = next(
-        p for p in PANELS if p["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") == "normal"
-    )
-    queue, prefill, decode, _ = (found[0][1] for found in answers(prometheus, panel))
-    assert (queue, prefill, decode) == pytest.approx((3.0, 0.5, 1.5))
+@pytest.mark.parametrize(("server", "slower"), [(BUSY, 1), (TWIN, 2)])
+def test_the_bands_of_time_are_the_means_that_were_loaded(prometheus, server, slower):
+    drawn = of("Where the time goes: queue, prefill, decode, front end")
+    assert drawn.panel.kind is Kind.STACK
+    queue, prefill, decode, _ = (found[0][1] for found in answers(prometheus, drawn, cluster=server.cluster))
+    assert (queue, prefill, decode) == pytest.approx((3.0 * slower, 0.5 * slower, 1.5 * slower))
 
 
 def test_the_verdict_row_shows_what_the_triage_says(prometheus):
-    by_title = {p["title"]: answers(prometheus, p) for p in PANELS[:4]}
-    assert {(m["instance"], m["verdict"]) for m, _ in by_title["Verdict"][0]} == {(BUSY, "cause"), (IDLE, "no-traffic")}
-    assert [(m["cause"], v) for m, v in by_title["Leading cause and its confidence"][0]] == [("preemption-thrash", 0.9)]
-    up, blind = by_title["Can the numbers be trusted?"]
-    assert {(m["instance"], v) for m, v in up} == {(BUSY, 1.0), (IDLE, 1.0), ("gone", 0.0)}
+    def shown(title: str) -> list[Answer]:
+        return answers(prometheus, of(title, "service"), cluster=BUSY.cluster)
+
+    assert {(m["instance"], m["verdict"]) for m, _ in shown("Verdict")[0]} == {
+        (BUSY.instance, "cause"),
+        (IDLE.instance, "no-traffic"),
+    }
+    assert [(m["cause"], v) for m, v in shown("Leading cause and its confidence")[0]] == [(CAUSE, 0.9)]
+    up, blind = shown("Can the numbers be trusted?")
+    assert {(m["instance"], v) for m, v in up} == {
+        (BUSY.instance, 1.0),
+        (IDLE.instance, 1.0),
+        (GONE.instance, 0.0),
+    }
     assert [v for _, v in blind] == [1.0]
-    assert {(m["cause"], v) for m, v in by_title["Causes over time"][0]} == {
-        ("preemption-thrash", 2.0),
+    assert {(m["cause"], v) for m, v in shown("Causes over time")[0]} == {
+        (CAUSE, 2.0),
         ("unbounded-queue", 1.0),
         ("kv-cache-saturation", 0.0),  # known to have ended: without a value Grafana would draw it on to the end
     }
 
 
-@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
-def test_variables_and_annotations_are_answered(prometheus, board):
+BOARDS = pytest.mark.parametrize("board", DATA.values(), ids=DATA)
+CHOICES = {
+    "cluster": ["east", "west"],
+    "namespace": ["chat"],
+    "model": [MODEL],
+    "instance": [BUSY.instance, GONE.instance, IDLE.instance],
+}
+
+
+def offered(prometheus, board: dict, **chosen: str) -> dict[str, list[str]]:
+    """What each variable of a board offers."""
+    found = {}
     for variable in (v for v in board["templating"]["list"] if v["type"] == "query"):
-        query = filled(variable["query"]["query"], instance=BUSY)
-        match, label = re.fullmatch(r"label_values\((.+), (\w+)\)", query).groups()
+        match, label = re.fullmatch(
+            r"label_values\((.+), (\w+)\)", filled(variable["query"]["query"], **chosen)
+        ).groups()
         span = {"start": str(START), "end": str(END)}
-        found = prometheus.get(f"label/{label}/values", **{"match[]": match}, **span)
-        assert found == ([BUSY, "gone", IDLE] if label == "instance" else ["tiny"])
-    restarts, alerts = (annotation["expr"] for annotation in board["annotations"]["list"])
-    assert prometheus.query(filled(restarts), at=END) == []  # nothing restarted
+        found[variable["name"]] = prometheus.get(f"label/{label}/values", **{"match[]": match}, **span)
+    return found
+
+
+@BOARDS
+def test_variables_are_answered_and_each_is_narrowed_by_those_before_it(prometheus, board):
+    assert offered(prometheus, board) == CHOICES
+    of_west = {"namespace": ["chat"], "model": [MODEL], "instance": [TWIN.instance]}
+    assert offered(prometheus, board, cluster=TWIN.cluster) == CHOICES | of_west
+    assert offered(prometheus, board, namespace="other") == CHOICES | {"model": [], "instance": []}
+    assert offered(prometheus, board, model="other")["instance"] == []
+
+
+@BOARDS
+def test_annotations_are_answered(prometheus, board):
+    marks = {one["name"]: one["expr"] for one in board["annotations"]["list"] if "expr" in one}
+    for name, expr in marks.items():
+        found = prometheus.query(filled(expr, span=SPAN), at=END)
+        assert all(math.isfinite(value) for _, value in found), name
+    assert prometheus.query(filled(marks["Engine restarts"]), at=END) == []  # nothing restarted
 
     def firing(**chosen: str) -> set[str]:
-        return {labels["alertname"] for labels, _ in prometheus.query(filled(alerts, **chosen), at=END)}
+        return {labels["alertname"] for labels, _ in prometheus.query(filled(marks["Alerts"], **chosen), at=END)}
 
-    assert firing() == firing(instance=BUSY, model="tiny") == {"LLMFirstTokensLate", "LLMExporterStuck"}
-    assert firing(instance=IDLE) == {"LLMExporterStuck"}, "what blinds all other alerts is shown whatever is chosen"
+    assert firing() == firing(instance=BUSY.instance, model=MODEL) == {"LLMFirstTokensLate", "LLMExporterStuck"}
+    assert firing(instance=IDLE.instance) == {"LLMExporterStuck"}, "what blinds all other alerts is always shown"
 
 
 def test_alerts_are_shown_from_their_wait_to_their_end(prometheus):
@@ -352,7 +304,7 @@ def test_alerts_are_shown_from_their_wait_to_their_end(prometheus):
     assert {(m["alertname"], m.get("cause", ""), v) for m, v in shown} == {
         ("LLMFirstTokensLate", "", 2.0),
         ("LLMExporterStuck", "", 2.0),
-        ("LLMPreemptionThrash", "preemption-thrash", 1.0),
+        ("LLMPreemptionThrash", CAUSE, 1.0),
         ("LLMTokensSlow", "", 0.0),
     }
 
@@ -368,17 +320,18 @@ def test_rules_that_are_not_loaded_are_not_no_alerts(prometheus, fleet):
     ("title", "burn"), [("First tokens in time", 1 / 30 / 0.05), ("Pace of tokens", 3 / 30 / 0.05)]
 )
 def test_a_burn_is_the_share_that_missed_over_the_share_that_may(prometheus, title, burn):
-    for found in answers(prometheus, of(title), instance=BUSY):
-        assert [value for _, value in found] == [pytest.approx(burn)]
+    for server in (BUSY, TWIN):
+        for found in answers(prometheus, of(title), instance=server.instance, cluster=server.cluster):
+            assert [value for _, value in found] == [pytest.approx(burn)]
 
 
 def test_who_watches_is_told_of_the_exporter_and_of_what_failed(prometheus):
-    (age, _), (taken,), (failed,) = (
-        answers(prometheus, of(title))
-        for title in ("Age of the newest cycle", "Newest settings file", "Collectors that failed")
-    )
-    assert age == [({"instance": EXPORTER}, 2.5)]
-    assert taken == [({"instance": EXPORTER}, 0.0)]
-    assert failed == [({"instance": BUSY, "collector": "gpu"}, 1.0)]
-    configured, answer, silent = answers(prometheus, of("Targets"))
-    assert [[value for _, value in found] for found in (configured, answer, silent)] == [[2.0], [2.0], [1.0]]
+    def of_watching(title: str) -> list[list[tuple[tuple[str, ...], float]]]:
+        shown = answers(prometheus, of(title), cluster=BUSY.cluster)
+        return [[(tuple(v for k, v in m.items() if k not in PLACE), value) for m, value in found] for found in shown]
+
+    age, _ = of_watching("Age of the newest cycle")
+    assert age == [((EXPORTER,), 2.5)]
+    assert of_watching("Newest settings file")[0] == [((EXPORTER,), 0.0)]
+    assert of_watching("Collectors that failed")[0] == [(("gpu", BUSY.instance), 1.0)]
+    assert [[value for _, value in found] for found in of_watching("Targets")] == [[2.0], [2.0], [1.0]]
