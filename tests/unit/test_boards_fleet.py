@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from llmvitals.dashboards.boards import fleet, fleet_models
+from llmvitals.dashboards.boards import fleet
 from llmvitals.dashboards.model import Kind
 from llmvitals.dashboards.promql import kept, promql
 from llmvitals.series import series
@@ -193,7 +193,7 @@ def test_lines_of_a_replica_each_are_only_drawn_of_some():
     for panel in PANELS.values():
         if panel.kind in (Kind.LINES, Kind.STACK, Kind.TIMELINE):
             for query in panel.queries:
-                assert query.by == fleet_models.MODEL or f"topk({fleet.DRAWN}, " in query.promql, panel.title
+                assert query.by == ("model",) or f"topk({fleet.DRAWN}, " in query.promql, panel.title
 
 
 def test_a_choice_of_the_longest_is_the_same_at_every_moment():
@@ -257,7 +257,7 @@ def test_the_numbers_of_a_line_are_those_that_were_loaded(prometheus):
     line = {query.column: found(prometheus, query, instance="busy", cluster="east") for query in TABLE.queries}
     assert {name: rows[0][1] for name, rows in line.items() if rows} == pytest.approx(
         {
-            "Verdict": 14,
+            "Verdict": 9,
             "Worst layer": 3,
             "Confidence": 0.8,
             "Goodput, at least": 0.2,

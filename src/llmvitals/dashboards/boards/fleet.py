@@ -58,7 +58,7 @@ VERDICTS: tuple[tuple[Outcome, int, str, str], ...] = (
 )
 """What the triage may say, from the best to the worst, with its number, words and colour."""
 
-_HURT = 10  # what is added while users are hurt: that comes first, whatever else is known
+_HURT = len(VERDICTS)  # what is added while users are hurt: that comes first, whatever else is known
 
 WALLS: tuple[tuple[Resource, int, str, str], ...] = (
     (Resource.NOTHING, 0, "nothing binds", GREEN),

@@ -13,6 +13,7 @@ from llmvitals.dashboards.model import (
     SELECTOR,
     SKY,
     VERMILLION,
+    WINDOW,
     Kind,
     Leads,
     Limit,
@@ -35,16 +36,20 @@ TWO_REPLICAS = "no play has two replicas of one model"
 
 
 def _of_model(legend: str, color: str, promql: str, *, dashed: bool = False, unit: str = "") -> Query:
-    return Query(legend, color, promql=promql, by=MODEL, dashed=dashed, unit=unit)
+    """A line for each model of each place; the legend names the model."""
+    return Query(legend, color, promql=promql, by=("model",), dashed=dashed, unit=unit)
 
 
-def _grown(counter: str) -> str:
-    return f"sum by ({_M}) (increase({counter}{{{SELECTOR}}}[$__range]))"
+_SHOWN = "$__range"
 
 
-def _mean(histogram: str) -> str:
-    """The mean of a histogram over the time shown; absent where nothing was observed."""
-    return f"{_grown(f'{histogram}_sum')} / ({_grown(f'{histogram}_count')} > 0)"
+def _grown(counter: str, window: str = _SHOWN) -> str:
+    return f"sum by ({_M}) (increase({counter}{{{SELECTOR}}}[{window}]))"
+
+
+def _mean(histogram: str, window: str = _SHOWN) -> str:
+    """The mean of a histogram, by default over the time shown; absent where nothing was observed."""
+    return f"{_grown(f'{histogram}_sum', window)} / ({_grown(f'{histogram}_count', window)} > 0)"
 
 
 def _weighed(ratio: str) -> str:
@@ -141,8 +146,8 @@ MODELS = Row(
             "Tokens per second, model by model",
             "suffix: tok/s",
             (
-                Query("generated", BLUE, signal="generation_tokens_rate", by=MODEL),
-                Query("prompt", SKY, signal="prompt_tokens_rate", by=MODEL, dashed=True),
+                _of_model("generated", BLUE, f"sum by ({_M}) (<generation_tokens_rate>)"),
+                _of_model("prompt", SKY, f"sum by ({_M}) (<prompt_tokens_rate>)", dashed=True),
             ),
             "What all replicas of a model take in and give out. A fall at an unchanged number of replicas and of waiting requests:"
             " the engines became slower. A fall of prompt and generated tokens together with nobody waiting: less was asked for.",
@@ -175,7 +180,7 @@ MODELS = Row(
             "s",
             (
                 _of_model("a newcomer waits", ORANGE, f"max by ({_M}) (<wait_ahead_seconds>)"),
-                Query("waited, mean", VERMILLION, signal="queue_mean_seconds", by=MODEL, dashed=True),
+                _of_model("waited, mean", VERMILLION, _mean("llm_request_queue_seconds", WINDOW), dashed=True),
                 _of_model("waiting per replica", GREY, f"avg by ({_M}) (<requests_waiting>)", dashed=True, unit="none"),
             ),
             "What an autoscaler should see: the wait that lies ahead of a request that comes now, on the worst replica (live), what"
