@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from llmvitals.dashboards import grafana
-from llmvitals.dashboards.boards import BOARDS, Kind, Panel, Query
+from llmvitals.dashboards import files, grafana
+from llmvitals.dashboards.boards import BOARDS
+from llmvitals.dashboards.links import SERVICE
+from llmvitals.dashboards.model import PLACE, Kind, Leads, Query
 from llmvitals.exporters import health, selfmetrics
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
@@ -20,43 +23,40 @@ from llmvitals.signals import budget
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.replica import Limits, limits_of
+from support.boards import DATA, EVERY, Drawn, each, of, panels_of
 
 ROOT = Path(__file__).resolve().parents[2]
-TRIAGE = {"llm_triage_verdict", "llm_triage_leading", "llm_triage_check_state"}
-OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_gateway_requests_", "llmvitals_")
+GENERATED = files.files()
+TRIAGE = {f"llm_triage_{name}" for name in ("verdict", "leading", "check_state", "hurt", "setting")} | {"llm_binding"}
+OF_THE_TARGET = (
+    "llm_target_",
+    "llm_gpu_",
+    "llm_host_",
+    "llm_http_",
+    "llm_process_",
+    "llm_gateway_requests_",
+    "llmvitals_",
+)
 """They name no model, or need not: a gateway counts calls of all models."""
-TYPES = {"timeseries", "stat", "state-timeline", "xychart"}
-MAX_OPEN = 25
-ONE_BY_ONE = "Requests, one by one"
-MACHINE = ["GPUs and the links between them", "The host under the engine"]
-ALERTS, PROMISES, WATCHING = "Alerts", "Promises: how fast their budgets burn", "Who watches: the exporters themselves"
+TYPES = {
+    Kind.LINES: "timeseries",
+    Kind.STACK: "timeseries",
+    Kind.STAT: "stat",
+    Kind.TIMELINE: "state-timeline",
+    Kind.XY: "xychart",
+    Kind.TABLE: "table",
+    Kind.HEATMAP: "heatmap",
+    Kind.BARS: "bargauge",
+    Kind.TEXT: "text",
+}
+MAX_OPEN, AT_LEAST = 25, 60
 LONG = {row.long for row in Settings().alerts.burns}
 OF_THE_EXPORTER = {*selfmetrics.NAMES, *health.NAMES}
 PROMISE_COUNTERS = {budget.JUDGED, budget.MISSED}
-SERVING = "dashboards/llm-serving.json"
 PICTURE = "KV usage against compute, replica by replica"
 
-FILES = grafana.files()
-DATA = {name: json.loads(text) for name, text in FILES.items()}
-
-
-def panels_of(board: dict) -> list[dict]:
-    """All panels of a board, those in collapsed rows among them."""
-    every = [panel for row in board["panels"] for panel in (row, *row.get("panels", []))]
-    return [panel for panel in every if panel["type"] != "row"]
-
-
-DRAWN = [(name, panel) for name, board in DATA.items() for panel in panels_of(board)]
-LAID = [panel for board in BOARDS for row in board.rows for panel in row.panels]
-drawn = pytest.mark.parametrize("panel", [p for _, p in DRAWN], ids=[p["title"] for _, p in DRAWN])
-
-
-def of(title: str) -> dict:
-    return next(p for _, p in DRAWN if p["title"] == title)
-
-
-def laid(title: str) -> Panel:
-    return next(p for p in LAID if p.title == title)
+asking = each(one for one in EVERY if one.panel.kind is not Kind.TEXT)
+boards = pytest.mark.parametrize("name", sorted(DATA))
 
 
 def walk(value: object, path: tuple = ()):
@@ -71,21 +71,35 @@ def metrics(expr: str) -> set[str]:
     return set(re.findall(r"\bllm_\w+", expr))
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_same_settings_give_the_same_sorted_bytes(name):
-    assert grafana.files()[name] == FILES[name]
-    assert json.dumps(DATA[name], indent=2, sort_keys=True) + "\n" == FILES[name]
+def again(drawn: Drawn, settings: Settings) -> dict:
+    """The same panel, drawn by other settings."""
+    data = json.loads(grafana.files(settings)[drawn.board.file])
+    return next(p for p in panels_of(data) if p["title"] == drawn.title)
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_the_committed_board_is_the_generated_one(name):
-    assert (ROOT / name).read_text(encoding="utf-8") == FILES[name], "run: llmvitals generate"
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_the_committed_file_is_the_generated_one(name):
+    assert (ROOT / name).read_text(encoding="utf-8") == GENERATED[name], "run: llmvitals generate"
 
 
-@pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_ids_are_unique_and_panels_do_not_overlap(board):
-    ids = [p["id"] for p in (*board["panels"], *(p for row in board["panels"] for p in row.get("panels", [])))]
-    assert len(ids) == len(set(ids))
+def test_same_settings_give_the_same_sorted_bytes():
+    assert files.files() == GENERATED
+    for name, text in grafana.files().items():
+        assert json.dumps(DATA[name], indent=2, sort_keys=True) + "\n" == text
+
+
+def test_boards_differ_by_identity_and_file_and_have_panels_enough():
+    assert len({board.uid for board in BOARDS}) == len({board.file for board in BOARDS}) == len(BOARDS)
+    assert SERVICE in {board.uid for board in BOARDS}, "the board that others lead to"
+    assert len({one.panel for one in EVERY}) >= AT_LEAST
+
+
+@boards
+def test_ids_and_titles_are_unique_and_panels_do_not_overlap(name):
+    board = DATA[name]
+    every = [p for row in board["panels"] for p in (row, *row.get("panels", []))]
+    assert not [number for number, n in Counter(p["id"] for p in every).items() if n > 1]
+    assert not [title for title, n in Counter(p["title"] for p in panels_of(board)).items() if n > 1]
     for together in (board["panels"], *([row, *row["panels"]] for row in board["panels"] if row.get("collapsed"))):
         cells: dict[tuple[int, int], str] = {}
         for panel in together:
@@ -97,48 +111,48 @@ def test_ids_are_unique_and_panels_do_not_overlap(board):
                     assert cells.setdefault((x, y), panel["title"]) == panel["title"]
 
 
-@pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_nothing_is_null_but_the_lowest_threshold(board):
-    nulls = [path for path, value in walk(board) if value is None]
+@boards
+def test_nothing_is_null_but_the_lowest_threshold(name):
+    nulls = [path for path, value in walk(DATA[name]) if value is None]
     assert nulls
-    assert all(path[-4:] == ("thresholds", "steps", 0, "value") for path in nulls)
+    assert all(path[-3:] == ("steps", 0, "value") for path in nulls)
 
 
-@pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_at_most_25_panels_are_open_and_the_machine_is_a_click_away(board):
-    rows = [p for p in board["panels"] if p["type"] == "row"]
-    assert len(board["panels"]) - len(rows) <= MAX_OPEN
-    assert [row["title"] for row in rows if row["collapsed"]] == [ALERTS, PROMISES, ONE_BY_ONE, *MACHINE, WATCHING]
+@boards
+def test_at_most_25_panels_are_open(name):
+    rows = [p for p in DATA[name]["panels"] if p["type"] == "row"]
+    assert len(DATA[name]["panels"]) - len(rows) <= MAX_OPEN
     assert all(bool(row["panels"]) == row["collapsed"] for row in rows)
 
 
-def test_the_verdict_and_the_two_separations_stand_above_the_three_layers():
-    panels = DATA[SERVING]["panels"]
-    rows = [p["title"] for p in panels if p["type"] == "row"]
-    layers = ["User experience", PROMISES, ONE_BY_ONE, "Queue and admission", "Engine and hardware"]
-    assert rows == [ALERTS, *layers, *MACHINE, WATCHING]
+def test_the_verdict_and_the_two_separations_stand_above_the_rows():
+    name = next(board.file for board in BOARDS if board.uid == SERVICE)
+    panels = DATA[name]["panels"]
     first_row = min(p["gridPos"]["y"] for p in panels if p["type"] == "row")
-    top = [p["title"] for p in panels if p["gridPos"]["y"] < first_row]
-    assert top[0] == "Verdict"
-    assert top[-2:] == [
-        "Where the time goes: queue, prefill, decode, front end",
-        "What binds: KV cache next to GPU compute",
-    ]
-    left, right = (of(title)["gridPos"] for title in top[-2:])
+    top = [p for p in panels if p["gridPos"]["y"] < first_row]
+    assert top[0]["title"] == "Verdict"
+    titles = [p["title"] for p in top]
+    left, right = (
+        top[titles.index(title)]["gridPos"]
+        for title in (
+            "Where the time goes: queue, prefill, decode, front end",
+            "What binds: KV cache next to GPU compute",
+        )
+    )
     assert (left["y"], left["h"], left["w"] + right["w"]) == (right["y"], right["h"], 24)
 
 
 def test_time_is_stacked_over_the_whole_selection_so_that_the_bands_add_up():
-    panel = of("Where the time goes: queue, prefill, decode, front end")
+    panel = of("Where the time goes: queue, prefill, decode, front end").data
     assert panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "normal"
     assert [t["legendFormat"] for t in panel["targets"]] == ["queue", "prefill", "decode", "front end"]
     for target in panel["targets"]:
         assert "by ()" in target["expr"]
-        assert "by (instance" not in target["expr"]
+        assert "instance, model" not in target["expr"]
 
 
 def test_kv_and_the_three_gpu_activities_share_one_axis_with_their_lines():
-    panel = of("What binds: KV cache next to GPU compute")
+    panel = of("What binds: KV cache next to GPU compute").data
     defaults = panel["fieldConfig"]["defaults"]
     assert (defaults["min"], defaults["max"], defaults["unit"]) == (0, 1, "percentunit")
     read = set().union(*(metrics(t["expr"]) for t in panel["targets"]))
@@ -152,15 +166,15 @@ def test_kv_and_the_three_gpu_activities_share_one_axis_with_their_lines():
     assert not any(p["id"] == "unit" for o in panel["fieldConfig"]["overrides"] for p in o["properties"])
 
 
-@drawn
-def test_every_panel_has_a_unit_a_description_and_words_for_no_data(panel):
-    defaults = panel["fieldConfig"]["defaults"]
-    assert panel["type"] in TYPES
+@asking
+def test_every_panel_has_a_unit_a_description_and_words_for_no_data(drawn):
+    defaults = drawn.data["fieldConfig"]["defaults"]
+    assert drawn.data["type"] == TYPES[drawn.panel.kind]
     assert defaults["unit"]
     assert len(defaults["noValue"].split()) >= 2
-    assert len(panel["description"].split()) >= 15
-    assert "{" not in panel["description"], "a setting was not filled in"
-    assert panel["title"]
+    assert len(drawn.data["description"].split()) >= 15
+    assert "{" not in drawn.data["description"], "a setting was not filled in"
+    assert drawn.title
 
 
 def of_a_model(name: str) -> bool:
@@ -169,24 +183,25 @@ def of_a_model(name: str) -> bool:
     return (signal is not None and signal.expr is None) or not name.startswith(OF_THE_TARGET)
 
 
-@drawn
-def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(panel):
-    assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-    refs = [t["refId"] for t in panel["targets"]]
-    assert refs == sorted(set(refs))
-    for target in panel["targets"]:
-        assert target["datasource"] == panel["datasource"]
+@asking
+def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(drawn):
+    assert drawn.data["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    refs = [t["refId"] for t in drawn.data["targets"]]
+    assert len(refs) == len(set(refs))
+    for target in drawn.data["targets"]:
+        assert target["datasource"] == drawn.data["datasource"]
         selectors = re.findall(r"\b(llm[_:][\w:]+|llmvitals_collector_\w+)(\{[^}]*\})?", target["expr"])
         assert selectors or re.search(r"\b(ALERTS|up|llmvitals_\w+)\b", target["expr"])
-        assert all('instance=~"$instance"' in s for _, s in selectors)
+        assert all(f'{label}=~"${label}"' in s for _, s in selectors for label in (*PLACE, "instance"))
         assert all('model=~"$model"' in s for name, s in selectors if of_a_model(name))
-        windows = re.findall(r"\[([^\]]*)\]", target["expr"])
+        outside = re.sub(r'"[^"]*"', '""', target["expr"])  # a pattern may have brackets of its own
+        windows = re.findall(r"\[([^\]:]*)(?::[^\]]*)?\]", outside)
         assert set(windows) <= {"$__rate_interval", "$__range"} | LONG
 
 
-@drawn
-def test_every_series_is_canonical_or_a_gauge_of_the_exporter(panel):
-    for target in panel["targets"]:
+@asking
+def test_every_series_is_canonical_or_a_gauge_of_the_exporter(drawn):
+    for target in drawn.data["targets"]:
         for name in metrics(target["expr"]):
             derived = BY_ID.get(name.removeprefix("llm_"))
             gauge = derived is not None and derived.expr is None
@@ -194,42 +209,59 @@ def test_every_series_is_canonical_or_a_gauge_of_the_exporter(panel):
         assert set(re.findall(r"\bllmvitals_\w+", target["expr"])) <= OF_THE_EXPORTER
 
 
-@pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
-def test_every_runbook_that_a_panel_links_to_exists(panel):
-    assert set(panel.causes) <= BY_CAUSE.keys()
-    assert not set(panel.symptoms) & BY_CAUSE.keys()
-    links = [link["url"] for link in of(panel.title)["links"][1:]]
-    slugs = (*panel.symptoms, *panel.causes)
+@each(EVERY)
+def test_every_runbook_that_a_panel_links_to_exists(drawn):
+    assert set(drawn.panel.causes) <= BY_CAUSE.keys()
+    assert not set(drawn.panel.symptoms) & BY_CAUSE.keys()
+    links = [link["url"] for link in drawn.data["links"][1:] if not link["url"].startswith("/d/")]
+    slugs = (*drawn.panel.symptoms, *drawn.panel.causes)
     assert links == [f"${{runbook_url}}/{slug}.md" for slug in slugs]
     assert not [slug for slug in slugs if not (ROOT / "runbooks" / f"{slug}.md").is_file()]
 
 
-@drawn
-def test_every_panel_leads_to_the_triage_app(panel):
-    assert panel["links"][0]["url"] == "${app_url}"
-    assert all(link["targetBlank"] for link in panel["links"])
+@each(EVERY)
+def test_every_panel_leads_to_the_triage_app_with_what_is_chosen_and_the_time(drawn):
+    chosen = "&".join(f"${{{name}:queryparam}}" for name in ("cluster", "namespace", "model", "instance"))
+    assert drawn.data["links"][0]["url"] == f"${{app_url}}/?{chosen}&from=${{__from}}&to=${{__to}}"
+    assert all(link["targetBlank"] != link["url"].startswith("/d/") for link in drawn.data["links"]), (
+        "boards stay in their tab"
+    )
 
 
-@pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
-def test_the_legend_shows_the_labels_that_the_query_keeps(panel):
-    asked = grafana.queries(panel, Settings())
-    for query, target in zip(asked, of(panel.title)["targets"], strict=panel.kind is not Kind.XY):
-        shown = tuple(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+@asking
+def test_the_legend_shows_the_labels_that_the_query_keeps(drawn):
+    if drawn.panel.kind in (Kind.TABLE, Kind.XY):
+        return  # there labels are columns, and the tooltip's words
+    asked = grafana.queries(drawn.panel, Settings())
+    for query, target in zip(asked, drawn.data["targets"], strict=True):
+        shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         kept = re.search(r"by \(([^)]*)\)", target["expr"])
         assert kept is not None
-        linked = {"cause"} if panel.title == "Alerts over time" else set()  # a click needs it, nobody reads it
-        assert set(shown) == set(filter(None, kept[1].split(", "))) - {"le"} - linked
+        linked = {"cause"} if drawn.panel.leads is Leads.ALERT else set()  # a click needs it, nobody reads it
+        folded = {"le"} if drawn.panel.kind is not Kind.HEATMAP else set()
+        labels = set(filter(None, kept[1].split(", "))) - folded - linked
+        assert labels - set(PLACE) <= shown <= labels
         assert bool(query.signal) != bool(query.promql)
 
 
-@pytest.mark.parametrize("panel", LAID, ids=[p.title for p in LAID])
-def test_queries_of_a_panel_differ_by_hue_or_dash(panel):
+@asking
+def test_queries_of_a_panel_differ_by_hue_or_dash(drawn):
+    if drawn.panel.kind is Kind.TABLE:
+        return  # columns have headings
     together = [
         (a, b)
-        for a, b in combinations(grafana.queries(panel, Settings()), 2)
+        for a, b in combinations(grafana.queries(drawn.panel, Settings()), 2)
         if not a.names and not (a.column and a.legend == b.legend)
     ]
     assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in together)
+
+
+@each(one for one in EVERY if one.panel.kind is Kind.TABLE)
+def test_columns_of_a_table_differ_and_it_is_sorted_by_one_of_them(drawn):
+    headings = [query.column for query in drawn.panel.queries]
+    assert all(headings)
+    assert len(set(headings)) == len(headings)
+    assert drawn.panel.worst.removeprefix("-") in {*headings, ""}
 
 
 STRICT_BURNS = (
@@ -239,36 +271,38 @@ STRICT_BURNS = (
 )
 
 
-@pytest.mark.parametrize("panel", [p for p in LAID if p.limits], ids=lambda p: p.title)
-def test_limits_are_drawn_from_the_settings_and_said_in_the_description(panel):
+def other(value: object) -> object:
+    """Another value of the same kind, near enough to be taken: what every line must follow."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return tuple(map(other, value)) if isinstance(value, tuple) else value
+    return type(value)(value + 1) if isinstance(value, int) else value * 0.9 + 0.01
+
+
+@each(one for one in EVERY if one.panel.limits and one.panel.kind in (Kind.LINES, Kind.STACK))
+def test_limits_are_drawn_from_the_settings_and_said_in_the_description(drawn):
+    parts = {"slo": Slo, "thresholds": Thresholds, "exporter": Exporter}
+    changed: dict[str, dict[str, object]] = {}
+    for limit in drawn.panel.limits:
+        part, _, name = limit.setting.partition(".")
+        if part in parts:
+            changed.setdefault(part, {})[name] = other(getattr(parts[part](), name))
     strict = Settings(
-        slo=Slo(ttft_seconds=0.75, tpot_seconds=0.033, objective=0.97),
-        thresholds=Thresholds(
-            kv_lines=(0.81, 0.89),
-            gpu_active=0.55,
-            preemptions_per_minute=7,
-            error_ratio=0.11,
-            vram_margin=0.08,
-            resource_limit=0.77,
-        ),
-        exporter=Exporter(interval_seconds=7),
-        alerts=Alerts(burns=STRICT_BURNS),
+        **{part: parts[part](**values) for part, values in changed.items()}, alerts=Alerts(burns=STRICT_BURNS)
     )
-    defaults, changed = grafana.limits(panel, Settings()), grafana.limits(panel, strict)
-    assert not {value for value, _ in defaults} & {value for value, _ in changed}
-    board = json.loads(grafana.files(strict)[SERVING])
-    drawn_panel = next(p for p in panels_of(board) if p["title"] == panel.title)
-    steps = drawn_panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
-    assert [(s["value"], s["color"]) for s in steps[1:]] == list(changed)
-    assert drawn_panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "dashed"
-    assert all(f"{value:g}" in drawn_panel["description"] for value, _ in changed)
+    before, after = grafana.limits(drawn.panel, Settings()), grafana.limits(drawn.panel, strict)
+    assert not {value for value, _ in before} & {value for value, _ in after}
+    panel = again(drawn, strict)
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [(s["value"], s["color"]) for s in steps[1:]] == list(after)
+    assert panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "dashed"
+    assert panel["description"] != drawn.data["description"], "it says the number"
 
 
-@pytest.mark.parametrize("panel", [p for p in LAID if any(q.unit for q in p.queries)], ids=lambda p: p.title)
-def test_a_query_in_another_unit_has_its_own_axis_without_the_panels_line(panel):
-    overrides = {o["matcher"]["options"]: o["properties"] for o in of(panel.title)["fieldConfig"]["overrides"]}
-    assert panel.top is None or all(not q.unit for q in panel.queries), "the panel's maximum would cut it off"
-    for query, target in zip(grafana.queries(panel, Settings()), of(panel.title)["targets"], strict=True):
+@each(one for one in EVERY if any(q.unit for q in one.panel.queries) and one.panel.kind in (Kind.LINES, Kind.STACK))
+def test_a_query_in_another_unit_has_its_own_axis_without_the_panels_line(drawn):
+    overrides = {o["matcher"]["options"]: o["properties"] for o in drawn.data["fieldConfig"]["overrides"]}
+    assert drawn.panel.top is None, "the panel's maximum would cut it off"
+    for query, target in zip(grafana.queries(drawn.panel, Settings()), drawn.data["targets"], strict=True):
         properties = {p["id"]: p["value"] for p in overrides[target["refId"]]}
         assert ("unit" in properties) == bool(query.unit)
         if query.unit:
@@ -276,80 +310,90 @@ def test_a_query_in_another_unit_has_its_own_axis_without_the_panels_line(panel)
             assert properties["custom.thresholdsStyle"] == {"mode": "off"}
 
 
-@pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_variables_chain_from_data_source_to_instance_to_model(board):
-    variables = {v["name"]: v for v in board["templating"]["list"]}
-    assert list(variables) == ["datasource", "instance", "model", "app_url", "runbook_url"]
+CHAIN = ("cluster", "namespace", "model", "instance")
+
+
+@boards
+def test_variables_chain_from_data_source_to_replica(name):
+    variables = {v["name"]: v for v in DATA[name]["templating"]["list"]}
+    assert list(variables) == ["datasource", *CHAIN, "app_url", "runbook_url"]
     assert variables["datasource"]["type"] == "datasource"
-    for name in ("instance", "model"):
-        assert variables[name]["datasource"]["uid"] == "${datasource}"
-        query = variables[name]["query"]["query"]
-        assert re.fullmatch(rf"label_values\(.+, {name}\)", query)
+    for at, label in enumerate(CHAIN):
+        assert variables[label]["datasource"]["uid"] == "${datasource}"
+        query = variables[label]["query"]["query"]
+        assert re.fullmatch(rf"label_values\(.+, {label}\)", query)
+        assert re.findall(r"\$(\w+)", query) == list(CHAIN[:at])
         assert all(family_of(m) for m in metrics(query))
-    assert "$instance" in variables["model"]["query"]["query"]
-    assert not any("repeat" in panel for panel in board["panels"])
-    used = set(re.findall(r"\$\{?([a-z][a-z_]*)", FILES[SERVING])) - {"__"}
+        assert variables[label]["allValue"] == ".*", "also what lacks the label"
+    assert not any("repeat" in panel for panel in DATA[name]["panels"])
+    used = set(re.findall(r"\$\{?([a-z][a-z_]*)", json.dumps(DATA[name])))
     assert used == set(variables)
 
 
-@pytest.mark.parametrize("board", DATA.values(), ids=DATA)
-def test_a_board_can_be_provisioned(board):
-    assert board["uid"] == "llmvitals-serving"
+@boards
+def test_a_board_can_be_provisioned(name):
+    board = DATA[name]
+    assert re.fullmatch(r"llmvitals-[a-z-]{1,30}", board["uid"])
     assert not {"__inputs", "id"} & board.keys()
     assert 39 <= board["schemaVersion"] <= 41
     assert board["time"]["to"] == "now"
+    assert board["links"][0]["tags"] == [board["tags"][0]], "boards find each other by it"
 
 
 def test_the_runbooks_lie_where_the_settings_say():
     elsewhere = Settings(alerts=Alerts(runbook_base="https://wiki.example.org/books/"))
-    variables = json.loads(grafana.files(elsewhere)[SERVING])["templating"]["list"]
-    assert next(v["query"] for v in variables if v["name"] == "runbook_url") == "https://wiki.example.org/books"
+    for text in grafana.files(elsewhere).values():
+        variables = json.loads(text)["templating"]["list"]
+        assert next(v["query"] for v in variables if v["name"] == "runbook_url") == "https://wiki.example.org/books"
 
 
-def test_a_click_on_a_value_uses_labels_that_the_value_has():
-    leading = [(p, link) for _, p in DRAWN for link in p["fieldConfig"]["defaults"].get("links", [])]
-    assert [p["title"] for p, _ in leading] == [
-        "Verdict",
-        "Leading cause and its confidence",
-        "Causes over time",
-        "Alerts over time",
-        PICTURE,
-        "Not in the picture, and what is missing",
-    ]
-    assert "__data.fields.instance}&model=${__data.fields.model}" in leading[4][1]["url"], (
-        "a row of a table has no labels"
-    )
-    for panel, link in (found for found in leading if found[0]["title"] != PICTURE):
-        labels = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
+def leading(drawn: Drawn) -> list[str]:
+    """The addresses that a click on one of its values leads to."""
+    config = drawn.data["fieldConfig"]
+    inside = [p["value"] for o in config["overrides"] for p in o["properties"] if p["id"] == "links"]
+    return [link["url"] for links in (config["defaults"].get("links", []), *inside) for link in links]
+
+
+@each(one for one in EVERY if one.panel.leads is not Leads.NOWHERE)
+def test_a_click_on_a_value_uses_labels_that_the_value_has(drawn):
+    of_rows = drawn.panel.kind in (Kind.XY, Kind.TABLE)
+    urls = [url for url in leading(drawn) if "${__" in url]
+    assert urls
+    each_has = [set(re.search(r"by \(([^)]*)\)", t["expr"])[1].split(", ")) for t in drawn.data["targets"][:8]]
+    there = set.union(*each_has) if of_rows else set.intersection(*each_has)
+    for url in urls:
+        assert ("__field.labels" in url) != of_rows, "a row of a table has no labels"
+        labels = set(re.findall(r"__(?:field\.labels|data\.fields)\.(\w+)", url))
         assert labels
-        kept = [re.search(r"by \(([^)]*)\)", t["expr"])[1].split(", ") for t in panel["targets"]]
-        assert all(labels <= set(one) for one in kept)
+        assert labels <= there | (set(PLACE) if of_rows else set())
+
+
+@each(one for one in EVERY if one.panel.leads is Leads.NOWHERE)
+def test_what_leads_nowhere_has_no_link_on_its_values(drawn):
+    assert leading(drawn) == []
 
 
 def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
-    derived = [q for p in LAID for q in p.queries if q.signal and BY_ID[q.signal].expr is None]
+    derived = [q for one in EVERY for q in one.panel.queries if q.signal and BY_ID[q.signal].expr is None]
     assert derived
     for query in derived:
         assert f"(llm_{query.signal}{{" in grafana.promql(query)
         assert query.by in (SCOPE, ())
 
 
-def test_a_state_has_words_for_every_value_it_can_take():
-    states = {
-        panel.title: [{value for value, _, _ in query.names} for query in panel.queries]
-        for panel in LAID
-        if panel.kind is Kind.TIMELINE
-    }
-    assert states == {
-        "Causes over time": [{0, 1, 2}],
-        "Alerts over time": [{0, 1, 2}],
-        "Collectors that failed": [{0, 1}],
-    }
+@each(one for one in EVERY if one.panel.kind is Kind.TIMELINE)
+def test_a_state_has_words_for_every_value_it_can_take(drawn):
+    (mapping,) = drawn.data["fieldConfig"]["defaults"]["mappings"]
+    values = sorted(map(int, mapping["options"]))
+    assert len(values) >= 2
+    highest = max((int(n) for t in drawn.data["targets"] for n in re.findall(r"\* (\d)\b", t["expr"])), default=1)
+    assert values[-1] >= highest
+    assert all(said["text"] and said["color"] for said in mapping["options"].values())
 
 
 def groups() -> list[tuple[str, list[dict]]]:
     """The groups of points of the picture, and then its lines: name, and the targets of x, y and what else is said."""
-    panel = of(PICTURE)
+    panel = of(PICTURE).data
     by_field = {f"Value #{t['refId']}": t for t in panel["targets"]}
     found = []
     for series, merge in zip(panel["options"]["series"], panel["transformations"], strict=False):
@@ -361,7 +405,7 @@ def groups() -> list[tuple[str, list[dict]]]:
 
 
 def test_the_picture_is_in_the_shape_that_grafana_takes_for_its_newer_xy_chart():
-    panel = of(PICTURE)
+    panel = of(PICTURE).data
     # without a version, or with one before 11.1, Grafana reads these options as those of its older chart
     assert float(panel["pluginVersion"].rpartition(".")[0]) >= 11.1
     assert all((t["instant"], t["format"]) == (True, "table") for t in panel["targets"])
@@ -376,7 +420,7 @@ def test_the_picture_is_in_the_shape_that_grafana_takes_for_its_newer_xy_chart()
 def test_points_are_told_apart_and_utilisation_is_hollow():
     overrides = {
         o["matcher"]["options"]: {p["id"]: p["value"] for p in o["properties"]}
-        for o in of(PICTURE)["fieldConfig"]["overrides"]
+        for o in of(PICTURE).data["fieldConfig"]["overrides"]
     }
     looks = {}
     for name, (x, y, *_) in groups():
@@ -393,7 +437,7 @@ def test_points_are_told_apart_and_utilisation_is_hollow():
 
 def test_the_pictures_lines_follow_the_settings_of_the_checks():
     strict = Settings(thresholds=Thresholds(kv_free_floor=0.2, gpu_active=0.45))
-    panel = next(p for p in panels_of(json.loads(grafana.files(strict)[SERVING])) if p["title"] == PICTURE)
+    panel = again(of(PICTURE), strict)
     assert "KV 0.8, SMs 0.45" in panel["description"]
     across, up = ([float(n) for n in re.findall(r"vector\(([\d.]+)\)", t["expr"])] for t in panel["targets"][-2:])
     assert list(zip(across, up, strict=True)) == [(0.8, 0), (0.8, 1), (0.8, 0.45), (0, 0.45), (1, 0.45)]
@@ -417,9 +461,8 @@ def test_without_grafanalib_the_error_says_what_to_install():
 
 
 def test_a_burn_is_asked_over_the_windows_and_drawn_at_the_lines_of_the_settings():
-    board = json.loads(grafana.files(Settings(alerts=Alerts(burns=STRICT_BURNS)))[SERVING])
-    shown = {p["title"]: p for p in panels_of(board)}
-    paged, tickets = shown["First tokens in time"], shown["Budgets over hours and days"]
+    strict = Settings(alerts=Alerts(burns=STRICT_BURNS))
+    paged, tickets = (again(of(title), strict) for title in ("First tokens in time", "Budgets over hours and days"))
     assert [set(re.findall(r"\[(\w+)\]", t["expr"])) for t in paged["targets"]] == [{"10m"}, {"2h"}]
     assert [t["legendFormat"].split(":")[0] for t in paged["targets"]] == ["over 10m", "over 2h"]
     assert all("(1 - 0.95)" in t["expr"] for t in paged["targets"])
@@ -429,17 +472,16 @@ def test_a_burn_is_asked_over_the_windows_and_drawn_at_the_lines_of_the_settings
 
 
 def test_without_burns_of_a_severity_nothing_is_asked_and_that_is_said():
-    board = json.loads(grafana.files(Settings(alerts=Alerts(burns=STRICT_BURNS[:2])))[SERVING])
-    panel = next(p for p in panels_of(board) if p["title"] == "Budgets over hours and days")
+    panel = again(of("Budgets over hours and days"), Settings(alerts=Alerts(burns=STRICT_BURNS[:2])))
     assert panel["targets"] == []
     assert "none is set" in panel["description"]
 
 
 def test_the_objective_the_job_and_the_app_are_those_of_the_settings():
     chosen = Settings(slo=Slo(objective=0.99), alerts=Alerts(job='the "one"', app_url="https://triage.example.org"))
-    board = json.loads(grafana.files(chosen)[SERVING])
-    shown = {p["title"]: p["targets"] for p in panels_of(board)}
-    assert all(t["expr"].endswith("/ (1 - 0.99)") for t in shown["Pace of tokens"])
-    assert shown["Exporters, as Prometheus sees them"][0]["expr"] == r'min by (instance) (up{job="the \"one\""})'
+    pace, seen = of("Pace of tokens"), of("Exporters, as Prometheus sees them")
+    assert all(t["expr"].endswith("/ (1 - 0.99)") for t in again(pace, chosen)["targets"])
+    assert r'up{job="the \"one\""' in again(seen, chosen)["targets"][0]["expr"]
+    board = json.loads(grafana.files(chosen)[pace.board.file])
     variables = {v["name"]: v for v in board["templating"]["list"]}
     assert variables["app_url"]["query"] == "https://triage.example.org"
