@@ -7,7 +7,6 @@ from llmvitals.dashboards.model import (
     GREEN,
     GREY,
     INSTANCE,
-    NO_TRAFFIC,
     ORANGE,
     PLACE,
     SELECTOR,
@@ -151,7 +150,7 @@ MODELS = Row(
             ),
             "What all replicas of a model take in and give out. A fall at an unchanged number of replicas and of waiting requests:"
             " the engines became slower. A fall of prompt and generated tokens together with nobody waiting: less was asked for.",
-            NO_TRAFFIC,
+            "no engine's counters for this selection",
             symptoms=("throughput-fell",),
             causes=("batch-too-large", "prefill-bound"),
             width=12,
