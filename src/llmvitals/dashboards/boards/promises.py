@@ -1,11 +1,11 @@
-"""The rows behind the alerts: which alerts came when, how fast error budgets burn, and whether anybody watches.
+"""The row behind the alerts on promises: how fast error budgets burn.
 
-No rule needs to be loaded for them, but for the alerts themselves: what a rule asks is asked here of the exporter's page.
+No rule needs to be loaded for it: what a rule asks is asked here of the exporter's page.
 """
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.requests import CLASS, OBJECTIVE
+from llmvitals.dashboards.boards.requests import CLASS, NO_TRACES, OBJECTIVE
 from llmvitals.dashboards.model import (
     BLUE,
     INSTANCE,
@@ -71,6 +71,7 @@ def _burning(
         symptoms=symptoms,
         limits=_PAGES,
         width=width,
+        moved=("chat",),
     )
 
 
@@ -114,7 +115,7 @@ PROMISES = Row(
             ("instance",),
             "The same for calls that the gateway in front refused or failed, of all its calls: a server that restarts all the"
             " time looks idle from within.",
-            "no gateway is joined to this target, or nobody calls it",
+            "no traffic, or no gateway is joined to this target",
             "answers-fail",
             width=8,
         ),
@@ -123,7 +124,7 @@ PROMISES = Row(
             GOODPUT,
             CLASS,
             "The same for requests that traces told one by one, each held to every threshold and to the objective of its class.",
-            "no traces: let engines or gateways send theirs to the exporter",
+            NO_TRACES,
             "goodput-low",
             width=8,
         ),
@@ -144,6 +145,7 @@ PROMISES = Row(
             limits=_TICKETS,
             width=24,
             points=60,
+            moved=("chat",),
         ),
     ),
     collapsed=True,

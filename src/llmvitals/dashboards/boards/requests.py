@@ -1,12 +1,10 @@
-"""The row of requests told one by one: classes and what they were promised, where their time went, probes, tenants."""
+"""The row of requests told one by one: classes and what they were promised, where their time went, probes."""
 
 from __future__ import annotations
 
 from llmvitals.dashboards.model import (
     BLUE,
-    GREEN,
     GREY,
-    NO_TRAFFIC,
     ORANGE,
     PURPLE,
     SELECTOR,
@@ -21,7 +19,7 @@ from llmvitals.dashboards.model import (
     total,
 )
 
-NO_TRACES = "no traces: let engines or gateways send theirs to the exporter"
+NO_TRACES = "no traffic, or no traces: let engines or gateways send theirs to the exporter"
 CLASS = ("instance", "model", "slo_class", "vantage")
 _PROMISE = ("instance", "slo_class")
 
@@ -40,12 +38,43 @@ def _promise(family: str, match: str = "") -> str:
 
 
 OBJECTIVE = _promise("llm_slo_objective_ratio")
+
+
+def _while(promised: str, told: str) -> str:
+    """What was promised, while there is something to hold to it."""
+    return f"{promised} and on (instance, slo_class) ({told})"
+
+
 BURN = f"(1 - {GOODPUT}) / on (instance, slo_class) group_left () (1 - {OBJECTIVE})"
-BUCKETS = f"sum by ({', '.join((*CLASS, 'le'))}) (rate(llm_span_ttft_seconds_bucket{{{SELECTOR}}}[{WINDOW}]))"
-TENANTS = f"sum by (instance, model, tenant) (rate(llm_gateway_tokens_total{{{SELECTOR}}}[{WINDOW}]))"
+
+
+def _p95(histogram: str) -> str:
+    buckets = f"sum by ({', '.join((*CLASS, 'le'))}) (rate({histogram}_bucket{{{SELECTOR}}}[{WINDOW}]))"
+    return f"histogram_quantile(0.95, {buckets}) >= 0"
+
+
+def _by_class(title: str, objective: str, what: str, *causes: str) -> Panel:
+    """p95 of one time by class, with exemplars, beside what each class was promised."""
+    p95 = _p95(f"llm_span_{objective}_seconds")
+    promised = _promise("llm_slo_threshold_seconds", f'objective="{objective}",')
+    return Panel(
+        Kind.LINES,
+        title,
+        "s",
+        (
+            Query("p95", BLUE, promql=p95, by=CLASS, exemplar=True),
+            Query("promised", VERMILLION, promql=_while(promised, p95), by=_PROMISE, dashed=True),
+        ),
+        f"{what} A dot is one request: click it for its trace. It needs a Prometheus that keeps exemplars and a tracing data"
+        " source.",
+        NO_TRACES,
+        causes=causes,
+        moved=("chat",),
+    )
+
 
 REQUESTS = Row(
-    "Requests, one by one",
+    "Requests, one by one: needs traces, or probes",
     (
         Panel(
             Kind.LINES,
@@ -53,7 +82,7 @@ REQUESTS = Row(
             "percentunit",
             (
                 Query("goodput", BLUE, promql=GOODPUT, by=CLASS),
-                Query("objective", VERMILLION, promql=OBJECTIVE, by=_PROMISE, dashed=True),
+                Query("objective", VERMILLION, promql=_while(OBJECTIVE, GOODPUT), by=_PROMISE, dashed=True),
                 q("slo_worst_goodput_ratio", "worst class, over the window", ORANGE, dashed=True),
                 q("span_coverage_ratio", "told by traces", GREY, dashed=True),
             ),
@@ -63,6 +92,7 @@ REQUESTS = Row(
             NO_TRACES,
             symptoms=("goodput-low",),
             causes=("unbounded-queue", "noisy-tenant"),
+            moved=("chat",),
             top=1,
         ),
         Panel(
@@ -78,6 +108,7 @@ REQUESTS = Row(
             NO_TRACES,
             symptoms=("goodput-low",),
             causes=("unbounded-queue", "noisy-tenant"),
+            moved=("chat",),
         ),
         Panel(
             Kind.STACK,
@@ -93,6 +124,7 @@ REQUESTS = Row(
             " engine's time: network, API process, and a gateway's own queue, none of which an engine's page holds whole.",
             NO_TRACES,
             causes=("kv-cache-saturation", "prefill-bound", "api-server-bound"),
+            moved=("chat",),
         ),
         Panel(
             Kind.LINES,
@@ -105,27 +137,24 @@ REQUESTS = Row(
             ),
             "What callers waited beyond the engine's own time, request by request, and the same of a small request of our own."
             " Large while the engine's page is well: the API process is busy, or a gateway holds calls back.",
-            "no caller's span is joined to an engine's, and no probe was",
+            "no traffic, or no caller's span is joined to an engine's and no probe was sent",
             causes=("api-server-bound",),
+            moved=("chat",),
         ),
-        Panel(
-            Kind.LINES,
+        _by_class(
             "Time to first token by class, p95",
-            "s",
-            (
-                Query("p95", BLUE, promql=f"histogram_quantile(0.95, {BUCKETS}) >= 0", by=CLASS, exemplar=True),
-                Query(
-                    "promised",
-                    VERMILLION,
-                    promql=_promise("llm_slo_threshold_seconds", 'objective="ttft",'),
-                    by=_PROMISE,
-                    dashed=True,
-                ),
-            ),
-            "First tokens of each class beside the threshold of that class, which is an edge of the histogram. A dot is one"
-            " request: click it for its trace. It needs a Prometheus that keeps exemplars and a tracing data source.",
-            NO_TRACES,
-            causes=("kv-cache-saturation", "prefill-bound", "head-of-line-blocking"),
+            "ttft",
+            "First tokens of each class beside the threshold of that class, which is an edge of the histogram.",
+            "kv-cache-saturation",
+            "prefill-bound",
+            "head-of-line-blocking",
+        ),
+        _by_class(
+            "Time per output token by class, p95",
+            "tpot",
+            "Pace of tokens of each class after the first, request by request, beside the threshold of that class.",
+            "batch-too-large",
+            "prefill-decode-interference",
         ),
         Panel(
             Kind.LINES,
@@ -139,18 +168,9 @@ REQUESTS = Row(
             "The first token of a small request of our own, and what the engine says of its users' ones. A probe that is slow"
             " while the engine is quick: what lies in front of the engine. Probes that get no answer (right axis) while"
             " nobody asks: it does not serve.",
-            "no probes (probe_seconds in the settings), and no traffic",
+            "no traffic, and no probes (probe_seconds in the settings)",
             causes=("not-serving", "api-server-bound"),
-        ),
-        Panel(
-            Kind.LINES,
-            "Tokens by tenant",
-            "suffix: tok/s",
-            (Query("tokens", GREEN, promql=TENANTS, by=("instance", "model", "tenant")),),
-            "Prompt and generated tokens of each tenant per second, as the gateway counts them; 'other' is all tenants that it"
-            " does not list. One line far above the rest while they wait: a quota for that one.",
-            f"no gateway that counts tenants, or {NO_TRAFFIC}",
-            causes=("noisy-tenant", "runaway-agent"),
+            moved=("chat",),
         ),
     ),
     collapsed=True,

@@ -151,7 +151,6 @@ LEFT = Panel(
         asked("left", GREY, _LEAVING),
         q("ghost_call_ratio", "went on without them, about", VERMILLION),
         q("aborted_ratio", "stopped at the engine", BLUE, dashed=True),
-        q("wasted_decode_ratio", "tokens that nobody received, at most", PURPLE, dashed=True),
     ),
     "Clients that left before their answer ended, as a share of the calls, and those of them whose call the engine never stopped."
     " Left without going on: cancellation works, and impatient clients are why. Going on: the gateway does not pass the disconnect"

@@ -19,7 +19,7 @@ FAN_OUT = Panel(
     "Calls that came in for each request of a user, retries left out, beside how many were planned (15 where the gateway knows"
     " of no plan, the most of an agent as a rule). Above its plan: load grows though users do not. Cap the calls of one"
     " request, or make them one after another.",
-    "no traffic, or the gateway does not know which calls serve one request",
+    "no gateway that knows which calls serve one request is joined to this target",
     causes=("fan-out",),
     moved=("chat",),
 )

@@ -61,7 +61,7 @@ SUMMARY = Panel(
     "What users of each model get",
     "none",
     (
-        cell("Requests", "reqps", promql=_grew(_FINISHED), by=_MODEL),
+        cell("Requests", "reqps", promql=f"{_grew(_FINISHED)} > 0", by=_MODEL),
         cell("TTFT p50", "s", promql=_quantile(0.5, _TTFT), by=_MODEL),
         cell("TTFT p95", "s", promql=_quantile(0.95, _TTFT), by=_MODEL, limits=(Limit("slo.ttft_seconds"),)),
         cell("TPOT p95", "s", promql=_quantile(0.95, _TPOT), by=_MODEL, limits=(Limit("slo.tpot_seconds"),)),
