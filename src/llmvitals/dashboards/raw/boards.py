@@ -46,12 +46,13 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A panel of another board with what is left of it."""
+    """A panel of another board with what is left of it. ``first``: its first number is."""
 
     row: Row
     panel: Panel
     asked: tuple[Query, ...]
     lost: tuple[Lost, ...]
+    first: bool
 
 
 def board(edition: Edition, settings: Settings) -> Board:
@@ -63,7 +64,7 @@ def board(edition: Edition, settings: Settings) -> Board:
         uid=f"llmvitals-raw-{edition.stem.replace('.', '-')}",
         file=f"{FOLDER}/{edition.stem}.json",
         title=f"{edition.title}, without the exporter",
-        description=f"What the series of {edition.title} say by themselves. What only the llmvitals exporter can say is named on top.",
+        description=f"What the series of {edition.title} say by themselves. What they cannot say is named on top.",
         rows=(Row("", (_words(edition, found, chosen),)), *rows),
     )
     return replace(whole, rows=tuple(_collapsed(whole.rows)))
@@ -87,16 +88,18 @@ def _panels(edition: Edition, settings: Settings) -> Iterator[Kept]:
 
 def _left(row: Row, panel: Panel, edition: Edition, settings: Settings) -> Kept:
     asked, lost = [], []
-    for query in queries(panel, settings):
+    first = False
+    for at, query in enumerate(queries(panel, settings)):
         try:
             text = translated(promql(query, settings), edition, query.by)
         except CannotError as cannot:
             lost.append(Lost((query.legend or query.column or panel.title).strip(": "), cannot.group, cannot.why))
             continue
+        first = first or at == 0
         asked.append(replace(query, signal="", promql=text, by=_shown(edition, panel, query), burns=""))
     if panel.kind is Kind.XY and lost:
         asked = []  # a point needs all of its numbers
-    return Kept(row, panel, tuple(asked), tuple(lost))
+    return Kept(row, panel, tuple(asked), tuple(lost), first)
 
 
 def _shown(edition: Edition, panel: Panel, query: Query) -> tuple[str, ...]:
@@ -106,8 +109,11 @@ def _shown(edition: Edition, panel: Panel, query: Query) -> tuple[str, ...]:
 
 
 def _chosen(found: Iterable[Kept]) -> tuple[Kept, ...]:
-    """The panels to draw, in their order: whole ones, and of the others those with a number that none before them has."""
-    several = [one for one in found if one.asked]
+    """The panels to draw, in their order: whole ones, and of the others those with a number that none before them has.
+
+    What has lost its first number and most of the others is about something else.
+    """
+    several = [one for one in found if one.asked and (one.first or len(one.asked) >= len(one.lost))]
     shown: set[str] = set()
     taken = []
     for one in sorted(several, key=lambda one: (bool(one.lost), one.panel.kind in _LATE)):

@@ -22,8 +22,10 @@ _KINDS: Mapping[str, Adapter] = {adapter.kind: adapter for adapter in ADAPTERS}
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A row, and what its series is combined with: ``op`` and the name of ``other``, whose labels are the same. ``unit``: what it counts in where that is
-    not the family's unit: then only a share of one such series in another can be told."""
+    """A row, and what its series is combined with: ``op`` and the name of ``other``, whose labels are the same.
+
+    ``unit``: what it counts in where that is not the family's unit; then only a share of one such series in another can be told.
+    """
 
     row: Row
     op: str = ""
@@ -36,11 +38,12 @@ class Edition:
     """One board: an engine and the releases whose series it reads.
 
     ``stem``: its file and identity. ``told``: the releases in words. ``first`` and ``last``: the releases, where the engine's rows
-    tell them apart; no last: and later. ``anchor``: series that are always there, whose labels are chosen from. ``model``: the
-    label that names the model, '' where none does. ``kept``: matchers of every series of the engine's own. ``repeats``: labels of
-    processes that repeat each other's gauges and counts, of which one is taken. ``suffix``: what a counter's name ends with, but
-    those of ``bare``. ``prefix``: a beginning of names that stands for another one. ``specials``: those that are taken as they
-    are; ``ignored``: those that only stand in for another row. ``without``: beginnings of names that such pages do not have. ``pages``: golden pages that such a release wrote.
+    tell them apart; no last: and later. ``anchor``: series that are always there, whose labels are chosen from. ``model`` and
+    ``rank``: the labels that name the model and a rank, '' where none does; ``own``: how the names of series begin that name the
+    model. ``kept``: matchers of every series of the engine's own. ``repeats``: labels of processes that repeat
+    each other's numbers, of which one is taken. ``suffix``: what a counter's name ends with, but those of ``bare``. ``prefix``: a beginning of names, and
+    what stands in its place. ``specials``: those that are taken as they are; ``ignored``: those that only stand in for another row.
+    ``without``: beginnings of names that such pages do not have. ``pages``: golden pages that such a release wrote.
     """
 
     stem: str
@@ -130,14 +133,6 @@ def _answers() -> tuple[Extra, ...]:
 
 _SGLANG: tuple[Extra, ...] = (
     *(Extra(Row(f"sglang:{name}", _WAITING, span=span, add=True)) for name, span in _QUEUES),
-    Extra(
-        Row(
-            "sglang:num_grammar_queue_reqs",
-            "llm_requests_waiting_by_reason",
-            span="0.4.7..",
-            fixed=(("reason", "deferred"),),
-        )
-    ),
     Extra(Row("sglang:realtime_tokens", _MADE, span="0.5.7..", only=_modes("decode"))),
     Extra(Row("sglang:generation_tokens", _MADE, span="0.3.6..", add=True, fallback=True)),
     Extra(Row("sglang:prefill_effective_tokens", _QUERY, span="0.5.18..", add=True)),
@@ -179,7 +174,7 @@ _SGLANG_EDITION = Edition(
     kind="sglang",
     told="0.5.7 and later",
     anchor="sglang:num_running_reqs",
-    pages=("sglang/pages/0.5.9", "sglang/pages/0.5.23"),
+    pages=("sglang/pages/0.5.9", "sglang/pages/0.5.23", "sglang/pages/0.5.23-decode"),
     first="0.5.7",
     rank="dp_rank",
     kept=(Matcher("priority", "=", ""),),
@@ -189,6 +184,7 @@ _SGLANG_EDITION = Edition(
     extra=_SGLANG,
     notes=(
         "A server that only decodes finds every prompt in its cache, by its nature: this board shows no hit ratio of it.",
+        "Blocks of the KV pool are series from 0.5.11 on; 0.5.9 and 0.5.10 tell them in labels.",
         "Gauges are those of the scheduler's last report; while nothing runs they stand for up to 30 s.",
     ),
 )

@@ -210,6 +210,8 @@ class _Translator:
         if not function:
             node = _told(node, b)
         node = node if function in _COUNTS or place.quantile else _times(node, b.scale)
+        if b.row.offset:
+            node = Infix("+", node, Literal(repr(b.row.offset)))
         for label, source in b.row.labels:
             if label in place.wanted and label != source:
                 node = Call("label_replace", (node, *map(_text, (label, "$1", source, "(.*)"))))
@@ -275,12 +277,12 @@ def _times(node: Node, scale: float) -> Node:
 
 
 def _told(node: Node, b: Branch) -> Node:
-    """A gauge without what its source means as "none", and with what its row adds."""
+    """A gauge without what its source means as "none"."""
     if b.row.nothing == b.row.nothing:
         node = Infix("!=", node, Literal(repr(b.row.nothing)))
     if b.row.ceiling < float("inf"):
         node = Infix("<", node, Literal(repr(b.row.ceiling)))
-    return node if not b.row.offset else Infix("+", _times(node, b.scale), Literal(repr(b.row.offset)))
+    return node
 
 
 def _text(value: str) -> Literal:
