@@ -44,9 +44,9 @@ def _counted(histogram: str) -> str:
     return f"sum by (instance, model) (increase({histogram}_count{{{SELECTOR}}}[{WINDOW}])) > 0"
 
 
-_WELL, _REFUSED, _LEFT = "[123](..|xx)|ok|answered", "429|503", "499"
-_FAILED = "5(0[0-24-9]|[1-9].|xx)|error"
-_CLIENTS = "4([013-8].|2[0-8]|9[0-8]|xx)"
+_WELL, _REFUSED, _LEFT = "[123]..|ok|answered", "429|503", "499"
+_FAILED = "50[0-24-9]|5[1-9].|5xx|error"
+_CLIENTS = "4[013-8].|42[0-8]|49[0-8]|4xx"
 """Statuses, each in one of five kinds: exact codes, or the class where a gateway knows no more."""
 
 STATUSES = Panel(

@@ -50,6 +50,16 @@ def _per_second(bound: str, of: str) -> str:
     return f"<{bound}> * on (instance, model) <{of}>"
 
 
+_TOLD_BY = "instance, model, vantage"
+
+
+def _told(match: str = "") -> str:
+    """Requests a second that traces told."""
+    return rate("llm_slo_requests_total", _TOLD_BY, match)
+
+
+_INSIDE = _told('met="yes"')
+
 GOODPUT_RATE = Panel(
     Kind.LINES,
     "Goodput: requests and tokens a second inside every promise",
@@ -60,7 +70,7 @@ GOODPUT_RATE = Panel(
         asked(
             "requests, exact by",
             GREEN,
-            rate("llm_slo_requests_total", "instance, model, vantage", 'met="yes"'),
+            f"{_INSIDE} and on ({_TOLD_BY}) ({_told()} > 0)",
             "instance",
             "model",
             "vantage",
