@@ -13,11 +13,11 @@ import re
 import pytest
 
 from llmvitals.dashboards.model import NO_TRAFFIC, PLACE, Kind
+from llmvitals.dashboards.raw.tree import Call, Infix, Node, Selector, below, read
 from llmvitals.series import series
 from support import whole_page as whole
 from support.boards import DATA, ONCE, Drawn, each, filled, of
 from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
-from support.promql_tree import Call, Infix, Node, Selector, below, parse
 from support.whole_page import BUSY, CAUSE, END, EXPORTER, GONE, IDLE, MODEL, START, TWIN, track, whole_page
 
 pytestmark = pytest.mark.prometheus
@@ -72,7 +72,7 @@ def remains(node: Node) -> bool:
     """Whether a query finds something when a model is chosen that nobody serves: where it asks for what names no model."""
     match node:
         case Selector(_, matchers):
-            return not any(label == "model" and value == "other" for label, _, value in matchers)
+            return not any(one.label == "model" and one.value == "other" for one in matchers)
         case Infix(op="or"):
             return remains(node.left) or remains(node.right)
         case Infix(op="unless"):
@@ -88,7 +88,7 @@ def test_a_choice_of_instance_and_model_leaves_the_others_out(prometheus, drawn)
         assert found or drawn.title in OF_SEVERAL, asked.expr
         assert all(labels.get("instance") != IDLE.instance for labels, _ in found)
     for asked, found in zip(drawn.asked, answers(prometheus, drawn, model="other"), strict=True):
-        of_no_model = remains(parse(filled(asked.expr, model="other")))
+        of_no_model = remains(read(filled(asked.expr, model="other")))
         assert bool(found) == of_no_model, "only what names no model is shown for every model"
 
 

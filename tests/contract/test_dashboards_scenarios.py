@@ -19,6 +19,7 @@ import pytest
 
 from llmvitals.alerts.recording import recording_groups
 from llmvitals.dashboards.model import NO_TRAFFIC, PLACE
+from llmvitals.dashboards.raw.tree import Node, read
 from llmvitals.lab.parallel import cores
 from llmvitals.lab.play import ORIGIN, watch
 from llmvitals.lab.scenarios import BY_NAME, SCENARIOS
@@ -27,7 +28,7 @@ from support.backfilled import backfilled
 from support.boards import ONCE, Asked, Drawn, each, filled
 from support.plays import FAULTS, jobs, played, told
 from support.prometheus import Points, PrometheusServer, joined, load_blocks, openmetrics
-from support.promql_tree import Infix, Node, Selector, below, parse, selectors
+from support.promql_tree import name_of, needed, selectors
 
 pytestmark = pytest.mark.prometheus
 
@@ -105,7 +106,12 @@ def recorded(panels: Iterable[Drawn]) -> list[dict]:
 
 def tree(asked: Asked) -> Node:
     """A query as it is read."""
-    return parse(filled(asked.expr))
+    return read(filled(asked.expr))
+
+
+def names(asked: Asked) -> frozenset[str]:
+    """The series without which a query finds nothing."""
+    return needed(tree(asked), name_of)
 
 
 CAUSE = "kv-cache-saturation"
@@ -151,8 +157,7 @@ def test_a_panel_shows_something_in_every_play_that_should_move_it(store: Store,
 @each(MOVED)
 def test_every_query_finds_something_in_a_play(store: Store, drawn: Drawn) -> None:
     for asked in drawn.asked:
-        names = {one.name for one in needed(tree(asked))}
-        excused = [why for prefix, why in NO_PLAY.items() if any(name.startswith(prefix) for name in names)]
+        excused = [why for prefix, why in NO_PLAY.items() if any(name.startswith(prefix) for name in names(asked))]
         if "instance" in asked.labels or not plays_of(drawn):
             moving = set(store.found(asked.expr))
         else:
@@ -189,23 +194,6 @@ def test_every_panel_names_what_moves_it_or_says_why_nothing_does(drawn: Drawn) 
 
 
 # -- a family that is gone ---------------------------------------------------------------------------------------------
-
-
-def needed(node: Node) -> set[Selector]:
-    """The selectors without which a query finds nothing: of an ``or`` what both sides need, of an ``unless`` the left."""
-    match node:
-        case Selector():
-            return {node}
-        case Infix(op="or"):
-            return needed(node.left) & needed(node.right)
-        case Infix(op="unless"):
-            return needed(node.left)
-    return set().union(*(needed(inner) for inner in below(node)))
-
-
-def names(asked: Asked) -> set[str]:
-    """The series without which a query finds nothing."""
-    return {one.name for one in needed(tree(asked))}
 
 
 NEEDED = sorted({name for drawn in MOVED for asked in drawn.asked for name in names(asked)})

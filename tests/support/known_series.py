@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from llmvitals.alerts.recording import recording_groups
 from llmvitals.dashboards.model import PLACE
+from llmvitals.dashboards.raw.tree import Aggregate, read, walk
 from llmvitals.exporters import health, judge, promises, selfmetrics
 from llmvitals.schema import FAMILIES, IDENTITY, SCOPE, Kind
 from llmvitals.settings import PLACES, Settings
 from llmvitals.signals.catalogue import SIGNALS
-from support.promql_tree import Aggregate, parse, walk
 
 EVERYWHERE = frozenset({*PLACE, *PLACES, "instance", "job"})
 """Labels that a target, its scrape or its Prometheus may put on any series."""
@@ -74,7 +74,7 @@ def known_labels() -> dict[str, frozenset[str]]:
     for group in recording_groups(Settings()):
         for rule in group["rules"]:
             kept = {
-                name for node, _ in walk(parse(rule["expr"])) if isinstance(node, Aggregate) for name in node.labels
+                name for node in walk(read(rule["expr"])) if isinstance(node, Aggregate) for name in node.labels or ()
             }
             found[rule["record"]] = tuple(kept) or SCOPE
     found |= OWN_LABELS | PROMETHEUS

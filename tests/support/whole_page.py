@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import NamedTuple
 
+from llmvitals.dashboards.raw.tree import read
 from llmvitals.exporters import promises
 from llmvitals.schema import FAMILIES, Family, Kind
 from llmvitals.series import series
@@ -21,7 +22,7 @@ from llmvitals.triage.verdict import Outcome, State
 from support.boards import ONCE, filled
 from support.known_series import COUNTERS, EVERYWHERE, KNOWN
 from support.prometheus import Points
-from support.promql_tree import parse, selectors
+from support.promql_tree import selectors
 
 START, STEP, PAGES = 1_700_000_000, 15, 81
 END = START + STEP * (PAGES - 1)
@@ -43,8 +44,8 @@ MEANS = {
 EDGES = (0.25, 1.0, 2.5, 10.0)
 OF_THE_TARGET = ("llm_target_", "llm_gpu_", "llm_host_", "llm_http_", "llm_process_")  # no model is known of these
 OF_THE_ENGINE = "llm_gpu_memory_utilization_setting"
-RISING = {"llm_kv_usage_ratio"}
-"""Gauges that climb up to their level."""
+MOVING = {"llm_kv_usage_ratio": (0.5, 1.0), "llm_requests_waiting": (1.5, 1.0)}
+"""Gauges that climb or fall to their level, and from how much of it."""
 
 EXPORTER = "10.0.0.9:9464"  # an exporter's own series carry its own address
 MODEL = "tiny"
@@ -92,16 +93,25 @@ def _values() -> dict[tuple[str, str], tuple[str, ...]]:
     found: dict[tuple[str, str], set[str]] = {}
     for drawn in ONCE:
         for asked in drawn.asked:
-            for one in selectors(parse(filled(asked.expr))):
-                for label, op, value in one.matchers:
-                    if op in ("=", "=~"):
-                        found.setdefault((one.name, label), set()).update(_samples(value))
+            for one in selectors(read(filled(asked.expr))):
+                for matcher in one.matchers:
+                    if matcher.op in ("=", "=~"):
+                        found.setdefault((one.name, matcher.label), set()).update(
+                            _samples(matcher.label, matcher.value)
+                        )
     return {key: tuple(sorted(values)) for key, values in found.items()}
 
 
-def _samples(pattern: str) -> Iterable[str]:
-    """Values that a matcher finds: each alternative, any text as 1."""
-    return (re.sub(r"\.[*+]|\[[^\]]*\][*+]?|\\d[*+]?", "1", one).replace("\\\\", "") for one in pattern.split("|"))
+KNOWN_VALUES = {
+    "status": ("2xx", "4xx", "5xx", "200", "404", "429", "499", "500", "503", "504", "ok", "error", "answered")
+}
+"""Values of labels that are matched by more than a list."""
+
+
+def _samples(label: str, pattern: str) -> Iterable[str]:
+    """Values that a matcher finds: those known, else each alternative, any text as 1."""
+    known = [value for value in KNOWN_VALUES.get(label, ()) if re.fullmatch(pattern, value)]
+    return known or (re.sub(r"\.[*+]|\[[^\]]*\][*+]?|\\d[*+]?", "1", one) for one in pattern.split("|"))
 
 
 VALUES = _values()
@@ -125,9 +135,9 @@ def family_points(family: Family, server: Server) -> Points:
         labels = identity | dict(zip(own, values, strict=True))
         if family.kind is Kind.GAUGE:
             level = LEVELS.get(family.name, server.level)
-            climb = 0.5 if family.name in RISING else 0.0
+            first, last = MOVING.get(family.name, (1.0, 1.0))
             found[series(family.name, **labels)] = track(
-                lambda page, level=level, climb=climb: level * (1 - climb + climb * page / (PAGES - 1))
+                lambda page, a=level * first, b=level * last: a + (b - a) * page / (PAGES - 1)
             )
         elif family.kind is Kind.COUNTER:
             found[series(family.name, **labels)] = track(lambda page: server.pace * page)
@@ -219,7 +229,7 @@ def rule_points() -> Points:
 def other_points(made: Points) -> Points:
     """Of what boards ask for and nothing above has: one series of each value that they match."""
     there = {key.name for key in made}
-    asked = {one.name for drawn in ONCE for a in drawn.asked for one in selectors(parse(filled(a.expr)))}
+    asked = {one.name for drawn in ONCE for a in drawn.asked for one in selectors(read(filled(a.expr)))}
     found: Points = {}
     for name in sorted(asked - there):
         labels = sorted(KNOWN[name] - EVERYWHERE - {"engine", "rank"})
