@@ -17,6 +17,7 @@ from llmvitals.dashboards.model import (
     Panel,
     Query,
     Row,
+    cell,
 )
 
 RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -38,7 +39,8 @@ RUNBOOKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _OF_THE_WATCHING = "|".join(
     name for slug, names in RUNBOOKS if slug in {"nobody-watches", "half-blind"} for name in names
 )
-_SCOPE = 'instance=~"$instance|",model=~"$model|"'  # an alert on a whole target names no model
+_PLACE = 'cluster=~"$cluster|",namespace=~"$namespace|"'
+_SCOPE = f'{_PLACE},instance=~"$instance|",model=~"$model|"'  # an alert on a whole target names no model
 _OURS = f'alertname=~"LLM.*",{_SCOPE}'
 _BLIND = f'alertname=~"{_OF_THE_WATCHING}"'  # whatever is chosen: they make every other alert blind
 
@@ -46,6 +48,18 @@ FIRING = f'ALERTS{{alertstate="firing",{_OURS}}} or ALERTS{{alertstate="firing",
 _PENDING = f'ALERTS{{alertstate="pending",{_OURS}}} or ALERTS{{alertstate="pending",{_BLIND}}}'
 _SEEN = f"max_over_time(ALERTS{{{_OURS}}}[$__range] @ end()) or max_over_time(ALERTS{{{_BLIND}}}[$__range] @ end())"
 _BY = "instance, model, alertname, cause"
+_ROW = "instance, model, alertname, severity, cause"
+_SINCE = f"(ALERTS_FOR_STATE{{{_OURS}}} or ALERTS_FOR_STATE{{{_BLIND}}})"
+_BY_RULES = "rules that are loaded, and alerts that fire"
+
+
+def _told(alerts: str) -> str:
+    """The same alerts with words where one is of no single instance, model or cause."""
+    for label, words in (("instance", "all"), ("model", "all"), ("cause", "none")):
+        alerts = f'label_replace({alerts}, "{label}", "{words}", "{label}", "")'
+    return alerts
+
+
 _RECORDED = f"llm:requests_running:5m{{{SELECTOR}}}"
 _IF_RECORDED = f"count by () ({_RECORDED}) * 0"
 
@@ -70,6 +84,7 @@ ALERTS = Row(
             " keeps quiet, because another alert explains it, is shown as well.",
             "no alert in this time, or the rules are not loaded: the panel beside tells",
             symptoms=("users-hurt",),
+            apart=_BY_RULES,
             width=18,
             leads=Leads.ALERT,
         ),
@@ -98,7 +113,30 @@ ALERTS = Row(
             " promises below burn: the alerts' own file is not loaded.",
             NO_EXPORTER,
             symptoms=("half-blind",),
+            apart=_BY_RULES,
             width=6,
+        ),
+        Panel(
+            Kind.TABLE,
+            "Alerts that fire now, and for how long",
+            "s",
+            (
+                cell(
+                    "condition holds for",
+                    "s",
+                    promql=f"time() - max by ({_ROW}) ({_told(_SINCE)})"
+                    f" and on ({_ROW}) max by ({_ROW}) ({_told(f'({FIRING})')})",
+                    by=("alertname", "severity", "instance", "model", "cause"),
+                ),
+            ),
+            "Every alert that fires at this moment, since when its condition holds, and whom it is for: page wakes somebody, a"
+            " ticket waits for the morning. Begin with what has held longest: it often explains the others. An alert that has"
+            " fired for days is either a fault that nobody mends or a limit that is wrong.",
+            "no alert fires, or the rules are not loaded: the panel above tells",
+            symptoms=("users-hurt",),
+            apart=_BY_RULES,
+            worst="condition holds for",
+            width=24,
         ),
     ),
     collapsed=True,

@@ -49,9 +49,10 @@ PER_TOKENS = Panel(
         Query("cards that serve", ORANGE, promql=f"{_COUNTED[0]} / {_THOUSANDS}", by=()),
         Query("idle cards beside them", GREY, promql=f"{_COUNTED[1]} / {_THOUSANDS}", by=()),
     ),
-    "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of replicas that serve, the"
-    " upper one of those that nobody asks and of cards without an engine: it is what packing, scaling down or sleeping would"
-    " save. 3.6 million joules are one kWh. Small batches cost most: weights are read once for each step, whoever shares it.",
+    "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of replicas that"
+    " serve, the upper one of those that nobody asks and of cards without an engine: it is what packing, scaling"
+    " down or sleeping would save. 3.6 million joules are one kWh. Small batches cost most: weights are read once"
+    " for each step, whoever shares it.",
     f"{NO_TRAFFIC}: no token came out, or {_NO_COUNTER}",
     causes=("batch-too-small", "unbounded-output"),
 )
@@ -64,8 +65,9 @@ DRAWN = Panel(
         Query("cards that serve", ORANGE, promql=_ANY[0], by=()),
         Query("idle cards", GREY, promql=_ANY[1], by=()),
     ),
-    "Power of all chosen cards, by the energy counter or, without one, by the power reading. Idle: the replica serves nobody at"
-    " that moment, or no engine is joined to the card. A loaded model alone keeps a card well above its lowest draw.",
+    "Power of all chosen cards, by the energy counter or, without one, by the power reading. Idle: the replica"
+    " serves nobody at that moment, or no engine is joined to the card. A loaded model alone keeps a card well above"
+    " its lowest draw.",
     "neither an energy counter nor power on the GPU exporter's page",
     causes=("batch-too-small",),
     moved=("idle", "hardware-throttled"),
@@ -93,9 +95,9 @@ TABLE = Panel(
             by=_BY,
         ),
     ),
-    "Energy of each replica's cards over the chosen time, for every thousand of its output tokens, and its mean power. Replicas"
-    " of one model that differ: unequal load, unequal batches, or a card that is held down. A replica with energy and without"
-    " the number of tokens served nobody.",
+    "Energy of each replica's cards over the chosen time, for every thousand of its output tokens, and its mean"
+    " power. Replicas of one model that differ: unequal load, unequal batches, or a card that is held down. A"
+    " replica with energy and without the number of tokens served nobody.",
     _NO_COUNTER,
     causes=("batch-too-small", "hardware-event"),
     moved=("idle",),

@@ -45,9 +45,10 @@ ACTIVITY = Panel(
         shown("llm_gpu_tensor_active_ratio", "tensor", BLUE, agg="avg", dashed=True),
         shown("llm_gpu_dram_active_ratio", "DRAM", SKY, agg="avg"),
     ),
-    "What each card really does. Tensor pipes busy: prefill computes. DRAM busy: decode reads weights and KV, and bandwidth"
-    " binds. SMs active with both low: kernels wait, for a link or for the host. One card far from the others of its replica:"
-    " look at links, clocks and heat. The line is {thresholds.gpu_active:g}: SMs under it while requests wait are under-used.",
+    "What each card really does. Tensor pipes busy: prefill computes. DRAM busy: decode reads weights and KV, and"
+    " bandwidth binds. SMs active with both low: kernels wait, for a link or for the host. One card far from the"
+    " others of its replica: look at links, clocks and heat. The line is {thresholds.gpu_active:g}: SMs under it"
+    " while requests wait are under-used.",
     "no profiling counters: the GPU exporter's list has none, or the card gives none",
     causes=("batch-too-small", "prefill-bound", "batch-too-large", "interconnect-bound", "hardware-event"),
     limits=(Limit("thresholds.gpu_active", GREEN),),
@@ -62,9 +63,9 @@ UTILISATION = Panel(
         shown("llm_gpu_busy_ratio", "utilisation", GREY, agg="avg"),
         shown("llm_gpu_engine_active_ratio", "engine", SKY, agg="avg", dashed=True),
     ),
-    "Share of the time in which any kernel was resident (what nvidia-smi calls utilisation), and in which an engine of the"
-    " card was active. One small kernel after another reads 1 on a card that is nearly empty, so a high one says little; a low"
-    " one says that nothing was asked of the card. Read the panel of SMs and tensor pipes first.",
+    "Share of the time in which any kernel was resident (what nvidia-smi calls utilisation), and in which an engine"
+    " of the card was active. One small kernel after another reads 1 on a card that is nearly empty, so a high one"
+    " says little; a low one says that nothing was asked of the card. Read the panel of SMs and tensor pipes first.",
     NO_GPU,
     causes=("batch-too-small",),
     moved=("idle",),
@@ -80,11 +81,18 @@ def _of_all(family: str) -> str:
 _PROCESS = "llm_gpu_process_memory_bytes"
 _ENGINES = f'{_PROCESS}{{owner="engine",{INSTANCE}}}'
 _USED = _of_all("llm_gpu_memory_used_bytes")
-_BY_ENGINES = f"sum by () (max by (gpu, pid) ({_ENGINES}))"
-_BY_OTHERS = (
-    f'sum by () (max by (gpu, pid) ({_PROCESS}{{owner="other",{INSTANCE}}}) unless on (gpu, pid) {_ENGINES})'
-    f" or {_BY_ENGINES} * 0"
-)
+
+
+def _held_by(owner: str) -> str:
+    """What processes of an owner hold; one of another chosen engine is an engine's. Each process counts once for each card."""
+    mine = f'max by (gpu, pid) ({_PROCESS}{{owner="{owner}",{INSTANCE}}})'
+    return f"sum by () ({mine} unless on (gpu, pid) {_ENGINES})"
+
+
+_LISTED = f"sum by () ({_ENGINES})"
+"""There where the driver lists an engine's processes."""
+
+_OTHERS, _UNKNOWN = (f"({_held_by(owner)} or {_USED} * 0)" for owner in ("other", "unknown"))
 
 
 def _band(legend: str, color: str, promql: str) -> Query:
@@ -96,19 +104,19 @@ MEMORY = Panel(
     "GPU memory, by who holds it",
     "bytes",
     (
-        _band("engines", ORANGE, _BY_ENGINES),
-        _band("other processes", VERMILLION, _BY_OTHERS),
+        _band("engines", ORANGE, f"clamp_min({_USED} - {_OTHERS} - {_UNKNOWN}, 0) and on () {_LISTED}"),
+        _band("other processes", VERMILLION, f"{_OTHERS} and on () sum by () ({_PROCESS}{{{INSTANCE}}})"),
         _band(
             "used, by whom is not told",
             PURPLE,
-            f"clamp_min({_USED} - ({_BY_ENGINES} or {_USED} * 0) - ({_BY_OTHERS} or {_USED} * 0), 0)",
+            f"{_UNKNOWN} and on () {_LISTED} or clamp_min({_USED} - {_OTHERS}, 0)",
         ),
         _band("reserved by the driver", GREY, _of_all("llm_gpu_memory_reserved_bytes")),
         _band("free", GREEN, _of_all("llm_gpu_memory_free_bytes")),
     ),
-    "Framebuffer of all chosen cards, as one bar. Engines reserve most of it at their start, so a full bar is normal. What"
-    " other processes hold is not: a debugging session, a second server, one that was not ended. Where the driver lists no"
-    " processes, all that is used stands under 'by whom is not told'.",
+    "Framebuffer of all chosen cards, as one bar. Engines reserve most of it at their start, so a full bar is"
+    " normal. What other processes hold is not: a debugging session, a second server, one that was not ended. Where"
+    " the driver lists no processes, all that is used stands under 'by whom is not told'.",
     NO_GPU,
     causes=("vram-headroom",),
     moved=("hardware-error",),
@@ -124,8 +132,8 @@ ROOM = Panel(
         q("gpu_memory_beside_pool_ratio", "beyond its setting", PURPLE, dashed=True),
         q("gpu_memory_other_ratio", "other processes", VERMILLION),
     ),
-    "On the fullest card of each replica: the least share of the framebuffer that was free, what the engine holds, what of"
-    " that is beyond its own setting (context, graphs, buffers), and what others hold. The line is"
+    "On the fullest card of each replica: the least share of the framebuffer that was free, what the engine holds,"
+    " what of that is beyond its own setting (context, graphs, buffers), and what others hold. The line is"
     " {thresholds.vram_margin:g}: with less free, a peak ends in an out-of-memory.",
     NO_GPU,
     causes=("vram-headroom",),
@@ -138,9 +146,9 @@ POWER = Panel(
     "Power, of the enforced limit",
     "percentunit",
     (card("", ORANGE, share(of_cards("llm_gpu_power_watts"), of_cards("llm_gpu_power_limit_watts"))),),
-    "Power that each card draws over the limit that is enforced on it, which differs by model and by what somebody set. Near 1"
-    " under dense load is how a card works. Near 1 while tensor pipes rest: the limit was lowered. Far under its usual at the"
-    " same load: look at clocks, or at what keeps work away.",
+    "Power that each card draws over the limit that is enforced on it, which differs by model and by what somebody"
+    " set. Near 1 under dense load is how a card works. Near 1 while tensor pipes rest: the limit was lowered. Far"
+    " under its usual at the same load: look at clocks, or at what keeps work away.",
     "no power, or no limit of it, on the GPU exporter's page",
     causes=("hardware-event",),
 )
@@ -153,9 +161,9 @@ CLOCK = Panel(
         card("now", BLUE, share(of_cards("llm_gpu_sm_clock_hertz", agg="min"), of_cards("llm_gpu_sm_clock_max_hertz"))),
         q("gpu_clock_ratio", "while it works, slowest card", VERMILLION, dashed=True),
     ),
-    "The clock of each card's SMs over its highest. An idle card lowers it by design; the dashed curve leaves idle moments out"
-    " and takes the slowest card of the replica, which sets the pace of all that share a layer. Well under the others, or its"
-    " own past at the same load: it is held down, and the panel beside says by what.",
+    "The clock of each card's SMs over its highest. An idle card lowers it by design; the dashed curve leaves idle"
+    " moments out and takes the slowest card of the replica, which sets the pace of all that share a layer. Well"
+    " under the others, or its own past at the same load: it is held down, and the panel beside says by what.",
     "no clock, or no highest clock, on the GPU exporter's page",
     causes=("hardware-event",),
     top=1,
@@ -173,8 +181,8 @@ THROTTLE = Panel(
             "reason",
         ),
     ),
-    "Share of the time in which something held a card's clocks down. Power under dense load is normal. Heat, hardware or the"
-    " board are not: check cooling, the power supply and the card's neighbours.",
+    "Share of the time in which something held a card's clocks down. Power under dense load is normal. Heat,"
+    " hardware or the board are not: check cooling, the power supply and the card's neighbours.",
     "not counted: the GPU exporter's list lacks the violation fields",
     causes=("hardware-event",),
 )
@@ -218,9 +226,9 @@ HOLDERS = Panel(
             ),
         ),
     ),
-    "One line for each card: the worst that holds its clocks down for more than a hundredth of the time. Its power limit under"
-    " dense load is how a card works; heat, the board or the power brake are not. While its engine serves nobody no reason is"
-    " told, since it costs nothing.",
+    "One line for each card: the worst that holds its clocks down for more than a hundredth of the time. Its power"
+    " limit under dense load is how a card works; heat, the board or the power brake are not. While its engine"
+    " serves nobody no reason is told, since it costs nothing.",
     "not counted: the GPU exporter's list lacks the violation fields",
     causes=("hardware-event",),
     moved=("idle",),
@@ -234,9 +242,9 @@ TEMPERATURES = Panel(
         shown("llm_gpu_temperature_celsius", "core", ORANGE),
         shown("llm_gpu_memory_temperature_celsius", "memory", PURPLE, dashed=True),
     ),
-    "Core and memory temperature of each card. No line is drawn: where a card slows down differs by model, and the panels of"
-    " clocks tell when it does. One card hotter than its neighbours at the same load has an airflow problem; memory (HBM)"
-    " often limits before the core does.",
+    "Core and memory temperature of each card. No line is drawn: where a card slows down differs by model, and the"
+    " panels of clocks tell when it does. One card hotter than its neighbours at the same load has an airflow"
+    " problem; memory (HBM) often limits before the core does.",
     NO_GPU,
     causes=("hardware-event",),
 )
@@ -251,9 +259,9 @@ ERRORS = Panel(
         q("gpu_remap_pending", "remap waits for a reset", PURPLE, dashed=True),
         q("gpu_link_error_excess", "link errors, over normal", BLUE),
     ),
-    "New errors in the exporter's window. XID codes that are the program's own are left out. Link errors are shown as times"
-    " what a sound link may show. Anything above 0, and links above 1: drain the node, read which card and which code"
-    " beside, and reset or replace it.",
+    "New errors in the exporter's window. XID codes that are the program's own are left out. Link errors are shown"
+    " as times what a sound link may show. Anything above 0, and links above 1: drain the node, read which card and"
+    " which code beside, and reset or replace it.",
     "the GPU exporter's list lacks XID, ECC and remapped rows",
     causes=("hardware-event",),
 )
@@ -311,9 +319,9 @@ EVENTS = Panel(
             names=((0, "none", GREY), (1, "waits for a reset", VERMILLION)),
         ),
     ),
-    "Errors that the driver told in the chosen time, card by card: the XID code, whose error NVIDIA's catalogue says it is, and"
-    " how often it came, at least; beside it errors of the card's memory. A code of the app is no fault of the card. An"
-    " uncorrectable error, or a remap that waits for a reset: drain the node and reset the card.",
+    "Errors that the driver told in the chosen time, card by card: the XID code, whose error NVIDIA's catalogue says"
+    " it is, and how often it came, at least; beside it errors of the card's memory. A code of the app is no fault"
+    " of the card. An uncorrectable error, or a remap that waits for a reset: drain the node and reset the card.",
     "the GPU exporter's list lacks XID errors",
     causes=("hardware-event",),
     worst="times",

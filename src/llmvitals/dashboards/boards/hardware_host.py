@@ -48,9 +48,9 @@ READY = Panel(
         ),
         Query("page", GREY, promql=f"max by (instance) (llm_target_up{{{INSTANCE}}})", by=_BY),
     ),
-    "Two lines for each replica: whether its pod is ready, so that it gets traffic, and whether its metrics page answers. A page"
-    " that answers under a pod that is not ready: a probe or a rollout keeps traffic from a server that would serve. Neither: it"
-    " starts, hangs, or has gone.",
+    "Two lines for each replica: whether its pod is ready, so that it gets traffic, and whether its metrics page"
+    " answers. A page that answers under a pod that is not ready: a probe or a rollout keeps traffic from a server"
+    " that would serve. Neither: it starts, hangs, or has gone.",
     "no target is told of, or the exporter does not read pods on this node",
     causes=("rollout-and-probes", "not-serving", "cold-start"),
     moved=("kept-out-by-probe",),
@@ -74,19 +74,19 @@ RESTARTS = Panel(
     "none",
     (
         cell("container runs for", "s", promql=f"time() - {_STARTED}", by=_BY),
-        cell("last one, before", "s", promql=_last(), by=(*_BY, "reason")),
+        cell("last one, ago", "s", promql=_last(), by=(*_BY, "reason")),
         cell("out of memory", "none", promql=_ended("oom"), by=_BY),
         cell("error", "none", promql=_ended("error"), by=_BY),
         cell("probe", "none", promql=_ended("probe"), by=_BY),
         cell("rollout", "none", promql=_ended("rollout"), by=_BY),
         cell("not told", "none", promql=_ended("unknown"), by=_BY),
     ),
-    "How often each replica's container ended in the chosen time, and of what; beside it the reason of the newest one and how"
-    " long ago it was seen. Out of memory: the container's own limit where the host's memory is near it, else the card's. A probe"
-    " that ends a busy engine is too impatient: keep liveness apart from inference.",
+    "How often each replica's container ended in the chosen time, and of what; beside it the reason of the newest"
+    " one and how long ago it was seen. Out of memory: the container's own limit where the host's memory is near it,"
+    " else the card's. A probe that ends a busy engine is too impatient: keep liveness apart from inference.",
     NO_PODS,
     causes=("rollout-and-probes", "vram-headroom", "cold-start"),
-    worst="container runs for",
+    worst="-container runs for",
     width=16,
     leads=Leads.APP,
 )
@@ -107,10 +107,10 @@ STAGES = Panel(
             names=((1, "yes", GREEN), (0, "not yet", ORANGE)),
         ),
     ),
-    "The newest start of each replica: from the container's start to that of the server's process, then to ready (weights,"
-    " graphs, warm-up), how long it has been up, and whether a first token came since. Younger than"
-    " {thresholds.cold_start_seconds:g} s it explains slow first tokens by itself. Long to ready: load weights from a local disk,"
-    " and keep a spare replica.",
+    "The newest start of each replica: from the container's start to that of the server's process, then to ready"
+    " (weights, graphs, warm-up), how long it has been up, and whether a first token came since. Younger than"
+    " {thresholds.cold_start_seconds:g} s it explains slow first tokens by itself. Long to ready: load weights from"
+    " a local disk, and keep a spare replica.",
     "the page does not say when its process started",
     causes=("cold-start", "rollout-and-probes"),
     width=16,
@@ -129,8 +129,9 @@ FRONT = Panel(
         q("page_answer_seconds", "page answered in", ORANGE),
         q("api_cpu_cores", "API CPU cores", GREY, dashed=True, unit="none"),
     ),
-    "Time of a finished request outside queue and engine, the time the metrics page took (an event loop that is late is late"
-    " there too), and the CPU of the API process (right axis). Near one core with an idle GPU: more API servers.",
+    "Time of a finished request outside queue and engine, the time the metrics page took (an event loop that is late"
+    " is late there too), and the CPU of the API process (right axis). Near one core with an idle GPU: more API"
+    " servers.",
     "no page answered in this window",
     causes=("api-server-bound", "connection-exhaustion"),
 )
@@ -144,8 +145,8 @@ CPU = Panel(
         each("llm_host_cpu_cores", "process", BLUE, "process", dashed=True),
         each("llm_host_cpu_limit_cores", "limit", GREY, "process", dashed=True),
     ),
-    "CPU of the API process and of the engine's others. One thread at a full core is a full process, however many cores are"
-    " free: tokenizers and event loops do not spread. More API servers help, more cores do not.",
+    "CPU of the API process and of the engine's others. One thread at a full core is a full process, however many"
+    " cores are free: tokenizers and event loops do not spread. More API servers help, more cores do not.",
     NO_HOST,
     causes=("api-server-bound",),
 )
@@ -155,8 +156,8 @@ THREADS = Panel(
     "CPU by thread",
     "suffix: cores",
     (each("llm_host_thread_cores", "", ORANGE, "process", "thread", agg="sum"),),
-    "CPU of the busiest threads by name. It tells a tokenizer from an event loop, a detokenizer or a garbage collector, and"
-    " which of them needs another process.",
+    "CPU of the busiest threads by name. It tells a tokenizer from an event loop, a detokenizer or a garbage"
+    " collector, and which of them needs another process.",
     NO_HOST,
     causes=("api-server-bound", "grammar-compilation"),
 )
@@ -169,8 +170,8 @@ QUOTA = Panel(
         each("llm_host_cpu_throttled_seconds_total", "held", VERMILLION, "process", agg="sum", rate=True),
         q("api_cpu_full_ratio", "of what it can use", BLUE, dashed=True),
     ),
-    "Share of the time in which a container's quota stopped the process although it had work, and how much of the CPU it may"
-    " use is used. Held at all while GPUs idle: raise or remove the CPU limit.",
+    "Share of the time in which a container's quota stopped the process although it had work, and how much of the"
+    " CPU it may use is used. Held at all while GPUs idle: raise or remove the CPU limit.",
     NO_HOST,
     causes=("api-server-bound",),
 )
@@ -191,9 +192,9 @@ MEMORY = Panel(
             dashed=True,
         ),
     ),
-    "Resident memory by process, what the container counts (page cache left out), and what it may use. Where the exporter does"
-    " not run on the node, the API server's own page still tells its part. Near the limit the kernel ends the process: raise"
-    " the limit, or lower swap space and CPU offload.",
+    "Resident memory by process, what the container counts (page cache left out), and what it may use. Where the"
+    " exporter does not run on the node, the API server's own page still tells its part. Near the limit the kernel"
+    " ends the process: raise the limit, or lower swap space and CPU offload.",
     NO_HOST,
     causes=("rollout-and-probes", "not-serving"),
 )
@@ -204,8 +205,8 @@ MEMORY_SHARE = Panel(
     "percentunit",
     (q("host_memory_ratio", "", ORANGE),),
     "The highest share of its memory limit that the container used in the exporter's window. At the line,"
-    " {thresholds.resource_limit:g}, a restart for want of memory is put down to this limit and not to the card. A container"
-    " without a limit has no such share: the whole node is its limit.",
+    " {thresholds.resource_limit:g}, a restart for want of memory is put down to this limit and not to the card. A"
+    " container without a limit has no such share: the whole node is its limit.",
     "no limit is set, or no host telemetry",
     causes=("rollout-and-probes", "vram-headroom"),
     limits=(Limit("thresholds.resource_limit"),),
@@ -221,9 +222,9 @@ DESCRIPTORS = Panel(
         q("port_usage_ratio", "ephemeral ports", BLUE, dashed=True),
         q("close_wait_ratio", "left by clients, not closed", VERMILLION),
     ),
-    "How much of its descriptors the process has open, how much of its ports the host has in use (those that wait after a close"
-    " included), and the share of descriptors that are connections which clients left and nobody closes. The line is"
-    " {thresholds.resource_limit:g}: above it new connections soon fail.",
+    "How much of its descriptors the process has open, how much of its ports the host has in use (those that wait"
+    " after a close included), and the share of descriptors that are connections which clients left and nobody"
+    " closes. The line is {thresholds.resource_limit:g}: above it new connections soon fail.",
     NO_HOST,
     causes=("connection-exhaustion",),
     limits=(Limit("thresholds.resource_limit"),),
@@ -240,8 +241,9 @@ COUNTS = Panel(
         each("llm_host_ephemeral_ports_used", "ports in use", BLUE),
         each("llm_host_ephemeral_ports", "ports", SKY, dashed=True),
     ),
-    "Open file descriptors of each process and ephemeral ports of its host, with how many there may be. Each connection takes a"
-    " descriptor here and a port at the caller. A limit of 1,024 is a leftover of the login shell: raise it.",
+    "Open file descriptors of each process and ephemeral ports of its host, with how many there may be. Each"
+    " connection takes a descriptor here and a port at the caller. A limit of 1,024 is a leftover of the login"
+    " shell: raise it.",
     NO_HOST,
     causes=("connection-exhaustion",),
 )
@@ -251,8 +253,8 @@ SOCKETS = Panel(
     "Sockets by state",
     "none",
     (each("llm_host_sockets", "", SKY, "state", agg="sum"),),
-    "TCP sockets of the engine's processes. CLOSE_WAIT that grows: the process does not close what its clients left. TIME_WAIT"
-    " that grows: connections are not reused, keep them alive.",
+    "TCP sockets of the engine's processes. CLOSE_WAIT that grows: the process does not close what its clients left."
+    " TIME_WAIT that grows: connections are not reused, keep them alive.",
     NO_HOST,
     causes=("connection-exhaustion",),
 )
@@ -270,9 +272,9 @@ PROCESSES = Panel(
         ),
         Query("by the page", GREY, promql=f"time() - {_BEGAN}", by=_BY, dashed=True),
     ),
-    "How long the newest of each replica's processes has run, as the host and as the page itself say. A line that falls to 0 is a"
-    " start. The engine's process that is younger than the API server's: it was ended and started again behind a page that"
-    " never went away.",
+    "How long the newest of each replica's processes has run, as the host and as the page itself say. A line that"
+    " falls to 0 is a start. The engine's process that is younger than the API server's: it was ended and started"
+    " again behind a page that never went away.",
     NO_HOST,
     causes=("cold-start", "rollout-and-probes"),
 )
@@ -291,9 +293,9 @@ WHERE = Panel(
             names=((1, "yes", GREY),),
         ),
     ),
-    "The machine, pod and container of each engine's processes, and how the exporter found them. An engine that is missing here"
-    " runs on another machine, or the exporter cannot see its processes: the app says which, and what it lacks (hostPID, a mount"
-    " of /proc).",
+    "The machine, pod and container of each engine's processes, and how the exporter found them. An engine that is"
+    " missing here runs on another machine, or the exporter cannot see its processes: the app says which, and what"
+    " it lacks (hostPID, a mount of /proc).",
     NO_HOST,
     symptoms=("half-blind",),
     apart="an exporter on the engine's own machine, which finds its processes there",

@@ -25,6 +25,8 @@ from llmvitals.dashboards.model import (
 
 _KIND = ("product", "driver", "mig_profile", "join")
 _HOLDER = ("pod", "container")
+_SLICED = f'label_replace(llm_gpu_info{{{INSTANCE}}}, "mig_profile", "whole card", "mig_profile", "")'
+_WHAT = told(_SLICED, "product", "driver")
 _LINKS = "no link counters: the GPU exporter's list has none, or there is one GPU"
 
 
@@ -40,7 +42,7 @@ IDENTITY = Panel(
     (
         _label_column(
             "joined",
-            f"max by (instance, card, {', '.join(_KIND)}) ({named(told(f'llm_gpu_info{{{INSTANCE}}}', *_KIND[:3]))})",
+            f"max by (instance, card, {', '.join(_KIND)}) ({named(_WHAT)})",
             (*CARD, *_KIND),
         ),
         cell("framebuffer", "bytes", promql=of_cards("llm_gpu_memory_total_bytes"), by=CARD),
@@ -50,9 +52,10 @@ IDENTITY = Panel(
             (*CARD, *_HOLDER),
         ),
     ),
-    "Each card (or MIG slice) that is joined to a replica: its product, driver and slice, its framebuffer, and the pod that holds"
-    " it where the GPU exporter tells. Join says how it was matched, the strongest way first: configured, pod-labels,"
-    " pod-resources, process-ids. Different products or drivers in one pool make replicas of different speed.",
+    "Each card (or MIG slice) that is joined to a replica: its product, driver and slice, its framebuffer, and the"
+    " pod that holds it where the GPU exporter tells. Join says how it was matched, the strongest way first:"
+    " configured, pod-labels, pod-resources, process-ids. Different products or drivers in one pool make replicas of"
+    " different speed.",
     NO_GPU,
     moved=("hardware-error", "hardware-throttled", "idle"),
     symptoms=("half-blind",),
@@ -75,9 +78,9 @@ CARDS = Panel(
         q("tensor_parallel_gpus", "share each layer:", BLUE),
         q("gpu_mig_slices", "MIG slices:", PURPLE),
     ),
-    "How many cards are joined to each replica, how many of them each rank has, how many share each layer (tensor parallelism)"
-    " and how many are MIG slices: each slice has its part of the card's bandwidth and memory, and no NVLink. Fewer than the"
-    " replica was given: the join is wrong, or a card has fallen off the bus.",
+    "How many cards are joined to each replica, how many of them each rank has, how many share each layer (tensor"
+    " parallelism) and how many are MIG slices: each slice has its part of the card's bandwidth and memory, and no"
+    " NVLink. Fewer than the replica was given: the join is wrong, or a card has fallen off the bus.",
     NO_GPU,
     causes=("hardware-event",),
     moved=("idle",),
@@ -100,9 +103,9 @@ LINK_SHARE = Panel(
         _of_link("PCIe", BLUE, "llm_gpu_pcie_bytes_per_second", "pcie"),
         q("gpu_link_use_ratio", "fullest to a peer", VERMILLION, dashed=True),
     ),
-    "Traffic of each card, both ways, over what its links can carry. Tensor parallelism exchanges after each layer in bursts, so"
-    " a mean over time is far under 1 even when the link binds: from about a seventh on while tensor pipes and memory rest, GPUs"
-    " wait for it.",
+    "Traffic of each card, both ways, over what its links can carry. Tensor parallelism exchanges after each layer"
+    " in bursts, so a mean over time is far under 1 even when the link binds: from about a seventh on while tensor"
+    " pipes and memory rest, GPUs wait for it.",
     _LINKS,
     causes=("interconnect-bound",),
     moved=("hardware-throttled",),
@@ -116,8 +119,9 @@ LINK_TRAFFIC = Panel(
         shown("llm_gpu_nvlink_bytes_per_second", "NVLink", GREEN, agg="sum"),
         shown("llm_gpu_pcie_bytes_per_second", "PCIe", BLUE, agg="sum", dashed=True),
     ),
-    "Bytes that each card moves to its peers and to the host in a second, both ways. GPUs that share a layer and talk over PCIe"
-    " alone are slow at it. PCIe that is busy on a single card: weights are loaded, or KV is moved to the host.",
+    "Bytes that each card moves to its peers and to the host in a second, both ways. GPUs that share a layer and"
+    " talk over PCIe alone are slow at it. PCIe that is busy on a single card: weights are loaded, or KV is moved to"
+    " the host.",
     _LINKS,
     causes=("interconnect-bound",),
     moved=("hardware-throttled",),
@@ -135,8 +139,8 @@ LINK_ERRORS = Panel(
             "link",
         ),
     ),
-    "Replays and errors of each card's links. Now and then one is normal; a steady rate means a bad cable, riser or connector,"
-    " and costs bandwidth before anything fails.",
+    "Replays and errors of each card's links. Now and then one is normal; a steady rate means a bad cable, riser or"
+    " connector, and costs bandwidth before anything fails.",
     "no link errors are counted",
     causes=("interconnect-bound", "hardware-event"),
 )
@@ -153,9 +157,9 @@ PEERS = Panel(
         ),
         cell("worst level", "none", signal="gpu_peer_link_level"),
     ),
-    "The path between each two cards of a replica, as nvidia-smi topo -m calls it: NV with the number of lanes, then ever"
-    " longer ways, PIX and PXB (one or several PCIe switches), PHB (the host's bridge), NODE and SYS (between CPU sockets). The"
-    " level is that of the worst among cards that share a layer: 0 is NVLink everywhere, 5 is SYS.",
+    "The path between each two cards of a replica, as nvidia-smi topo -m calls it: NV with the number of lanes, then"
+    " ever longer ways, PIX and PXB (one or several PCIe switches), PHB (the host's bridge), NODE and SYS (between"
+    " CPU sockets). The level is that of the worst among cards that share a layer: 0 is NVLink everywhere, 5 is SYS.",
     "no peers: one card, or the driver was not asked (NVML on its node)",
     causes=("interconnect-bound",),
     width=16,
@@ -180,9 +184,9 @@ PROCESSES = Panel(
             by=(*CARD, "pid", "owner"),
         ),
     ),
-    "Every process that holds memory of a card, as the driver lists it. Owner engine: the server that the row names. Other: not"
-    " this engine; what it holds is missing in KV or in the room for peaks. Unknown: the exporter cannot see whose process it"
-    " is (it needs the host's process ids).",
+    "Every process that holds memory of a card, as the driver lists it. Owner engine: the server that the row names."
+    " Other: not this engine; what it holds is missing in KV or in the room for peaks. Unknown: the exporter cannot"
+    " see whose process it is (it needs the host's process ids).",
     "the driver lists no processes: it needs NVML on the engine's node",
     causes=("vram-headroom",),
     worst="holds",
@@ -197,9 +201,9 @@ OWNERS = Panel(
         each("llm_gpu_process_memory_bytes", "", ORANGE, "owner", agg="sum"),
         q("gpu_memory_engine_growth_bytes", "engine, grown by", PURPLE, dashed=True),
     ),
-    "Memory of each replica's cards by whose process holds it, and by how much the engine's own grew since the window or its"
-    " process began (dashed). A pool is reserved whole at the start: what grows later are peaks and fragments that the"
-    " allocator keeps. Anything of another owner is a neighbour.",
+    "Memory of each replica's cards by whose process holds it, and by how much the engine's own grew since the"
+    " window or its process began (dashed). A pool is reserved whole at the start: what grows later are peaks and"
+    " fragments that the allocator keeps. Anything of another owner is a neighbour.",
     "the driver lists no processes: it needs NVML on the engine's node",
     causes=("vram-headroom",),
 )
@@ -213,8 +217,9 @@ CLOCKS = Panel(
         shown("llm_gpu_sm_clock_max_hertz", "SMs, highest", GREY, dashed=True),
         shown("llm_gpu_memory_clock_hertz", "memory", SKY, agg="min", dashed=True),
     ),
-    "Clocks of each card's SMs and memory. An idle card lowers both by design. Memory that stays low under load halves decode"
-    " at once, since it reads all weights for each step: the card is in a low-power state that it does not leave.",
+    "Clocks of each card's SMs and memory. An idle card lowers both by design. Memory that stays low under load"
+    " halves decode at once, since it reads all weights for each step: the card is in a low-power state that it does"
+    " not leave.",
     "no clocks on the GPU exporter's page",
     causes=("hardware-event",),
 )

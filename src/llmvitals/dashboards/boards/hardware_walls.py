@@ -54,10 +54,10 @@ WALL = Panel(
             ),
         ),
     ),
-    "One line for each replica: what keeps more work out of it. KV pool: the next request does not fit. Seats: the batch is"
-    " full and KV has room. Compute, memory or links: the GPUs' own counters are at their end. Nothing: nobody waits and"
-    " nobody is late. Stuck: nothing has moved for {thresholds.stalled_seconds:g} s although work is there. Unknown: what"
-    " would tell is missing, which utilisation never replaces; click for the reason.",
+    "One line for each replica: what keeps more work out of it. KV pool: the next request does not fit. Seats: the"
+    " batch is full and KV has room. Compute, memory or links: the GPUs' own counters are at their end. Nothing:"
+    " nobody waits and nobody is late. Stuck: nothing has moved for {thresholds.stalled_seconds:g} s although work"
+    " is there. Unknown: what would tell is missing, which utilisation never replaces; click for the reason.",
     NO_EXPORTER,
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "batch-too-large", "interconnect-bound"),
     moved=("engine-stalled", "idle"),
@@ -77,8 +77,9 @@ WALLS = Panel(
             by=("resource",),
         ),
     ),
-    "Share of the chosen time that the chosen replicas were at each wall, on average. What is at the top most of the time is"
-    " what to buy or to set: more KV (a smaller model, more memory), more seats, faster or more GPUs, or nothing at all.",
+    "Share of the chosen time that the chosen replicas were at each wall, on average. What is at the top most of the"
+    " time is what to buy or to set: more KV (a smaller model, more memory), more seats, faster or more GPUs, or"
+    " nothing at all.",
     NO_EXPORTER,
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound"),
     top=1,

@@ -1,0 +1,222 @@
+"""Whether rules can tell anything: each alert's input, and the Prometheus that scrapes exporters and evaluates the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmvitals.dashboards.model import (
+    BLUE,
+    GREY,
+    INSTANCE,
+    NO_EXPORTER,
+    ORANGE,
+    PURPLE,
+    SELECTOR,
+    SKY,
+    VERMILLION,
+    WINDOW,
+    Kind,
+    Panel,
+    Query,
+    Row,
+    cell,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A series that alerts read, and without which they are silent however bad it is. ``where``: its matchers.
+
+    ``alerts``: their names; none for the one of each cause.
+    """
+
+    series: str
+    where: str
+    alerts: tuple[str, ...] = ()
+
+
+INPUTS: tuple[Input, ...] = (
+    Input("llm_target_up", INSTANCE, ("LLMTargetGone", "LLMTargetMissing", "LLMNobodyWatches", "LLMSeriesTwice")),
+    Input("up", 'job="<alerts.job>"', ("LLMExporterGone",)),
+    Input("llmvitals_cycle_age_seconds", "", ("LLMExporterStuck",)),
+    Input("llmvitals_config_last_reload_successful", "", ("LLMReloadFailed",)),
+    Input("llmvitals_collector_success", INSTANCE, ("LLMCollectorFails",)),
+    Input("llm_triage_verdict", SELECTOR, ("LLMTriageAbsent",)),
+    Input("llm_requests_running", SELECTOR, ("LLMRulesAbsent",)),
+    Input("llm_triage_check_state", SELECTOR),
+    Input("llm_triage_hurt", SELECTOR, ("LLMUsersHurt",)),
+    Input("llm:ttft_judged:5m", SELECTOR, ("LLMFirstTokensLate",)),
+    Input("llm:ttft_judged:6h", SELECTOR, ("LLMFirstTokensBudget",)),
+    Input("llm:ttft_p95_seconds:5m", SELECTOR, ("LLMTtftOverTarget",)),
+    Input("llm:tpot_judged:5m", SELECTOR, ("LLMTokensSlow",)),
+    Input("llm:tpot_judged:6h", SELECTOR, ("LLMTokensBudget",)),
+    Input("llm:answers_judged:5m", INSTANCE, ("LLMAnswersFail",)),
+    Input("llm:answers_judged:6h", INSTANCE, ("LLMAnswersBudget",)),
+    Input("llm:calls_judged:5m", INSTANCE, ("LLMCallsLost",)),
+    Input("llm_refused_call_ratio", SELECTOR, ("LLMMostRefused",)),
+    Input("llm:goodput_judged:5m", INSTANCE, ("LLMGoodputLow",)),
+    Input("llm:goodput_judged:6h", INSTANCE, ("LLMGoodputBudget",)),
+    Input("llm:generation_tokens_rate:5m", SELECTOR, ("LLMThroughputFell",)),
+    Input("llm_kv_high_while_waiting_ratio", SELECTOR, ("LLMKvHighWhileWaiting",)),
+    Input("llm_gpu_idle_while_waiting_ratio", SELECTOR, ("LLMGpuIdleWhileWaiting",)),
+)
+"""Every alert once. Where several series would do, one that has to be there whatever the others say."""
+
+_OF_CAUSES = "the alert of each cause"
+
+
+def _found(read: Input) -> str:
+    """How many series there are, none among them: that is what is asked."""
+    count = f"count by () ({read.series}{{{read.where}}}) or on () vector(0)"
+    alerts = f'label_replace({count}, "alerts", "{", ".join(read.alerts) or _OF_CAUSES}", "", "")'
+    return f'label_replace({alerts}, "reads", "{read.series}", "", "")'
+
+
+DEAD = Panel(
+    Kind.TABLE,
+    "Alerts, and whether they have anything to read",
+    "none",
+    (
+        cell(
+            "series",
+            "none",
+            promql=" or ".join(map(_found, INPUTS)),
+            by=("alerts", "reads"),
+            names=((0, "none: it stays silent", VERMILLION),),
+        ),
+    ),
+    "What each alert reads, and how many such series there are in the chosen scope. An alert without input never"
+    " fires, whatever happens, and nothing else says so. Names with colons are made by the recording rules: none of"
+    " them means that those are not loaded. Calls need a gateway, goodput traces or classes, GPU activity profiling"
+    " counters.",
+    NO_EXPORTER,
+    symptoms=("half-blind",),
+    moved=("idle", "hardware-error"),
+    worst="-series",
+    width=16,
+    height=12,
+)
+
+_GROUP = "llmvitals-.*"
+_APART = "a Prometheus that scrapes itself and has the rules loaded"
+_NOT_SCRAPED = "Prometheus does not scrape itself, or no group of llmvitals is loaded"
+
+
+def _of_groups(family: str, agg: str, rate: bool = False) -> str:
+    """A family of Prometheus about our groups, whose names stand after their files'."""
+    series = f'{family}{{rule_group=~".*;{_GROUP}"}}'
+    asked = f"rate({series}[{WINDOW}])" if rate else series
+    return f'{agg} by (group) (label_replace({asked}, "group", "$1", "rule_group", ".*;(.*)"))'
+
+
+def _groups(legend: str, color: str, promql: str, *, dashed: bool = False, unit: str = "") -> Query:
+    return Query(legend, color, promql=promql, by=("group",), dashed=dashed, unit=unit)
+
+
+EVALUATED = Panel(
+    Kind.LINES,
+    "Rule groups: how long they take, of their interval",
+    "percentunit",
+    (
+        _groups(
+            "",
+            BLUE,
+            f"{_of_groups('prometheus_rule_group_last_duration_seconds', 'max')}"
+            f" / ({_of_groups('prometheus_rule_group_interval_seconds', 'max')} > 0)",
+        ),
+        _groups(
+            "last, ago",
+            GREY,
+            f"time() - {_of_groups('prometheus_rule_group_last_evaluation_timestamp_seconds', 'max')}",
+            dashed=True,
+            unit="s",
+        ),
+    ),
+    "Share of its interval that the evaluation of each of our rule groups took, and how long ago it was (right"
+    " axis). Near 1 the next evaluation is skipped: alerts come late, and sums over hours have holes. Fewer targets"
+    " for each Prometheus, or longer intervals.",
+    _NOT_SCRAPED,
+    symptoms=("half-blind",),
+    apart=_APART,
+)
+
+FAILURES = Panel(
+    Kind.LINES,
+    "Rule evaluations that failed or were skipped",
+    "none",
+    (
+        _groups("failed:", VERMILLION, _of_groups("prometheus_rule_evaluation_failures_total", "sum", rate=True)),
+        _groups(
+            "skipped:",
+            ORANGE,
+            _of_groups("prometheus_rule_group_iterations_missed_total", "sum", rate=True),
+            dashed=True,
+        ),
+    ),
+    "Evaluations of our rules that failed, and of groups that were skipped, per second. Anything above 0: some"
+    " alerts are blind. A failure is a rule that finds the same series twice, or a query that takes too long;"
+    " Prometheus' page of rules shows its words.",
+    _NOT_SCRAPED,
+    symptoms=("half-blind",),
+    apart=_APART,
+)
+
+_JOB = '{job="<alerts.job>"}'
+
+SCRAPE = Panel(
+    Kind.LINES,
+    "Prometheus' scrape of the exporters",
+    "s",
+    (
+        Query(
+            "took",
+            ORANGE,
+            promql=f"max by (instance) (scrape_duration_seconds{_JOB})",
+            by=("instance",),
+        ),
+        Query(
+            "new series",
+            PURPLE,
+            promql=f"max by (instance) (scrape_series_added{_JOB})",
+            by=("instance",),
+            dashed=True,
+            unit="none",
+        ),
+    ),
+    "How long Prometheus' scrape of each exporter takes, and how many series it had never seen (right axis). A"
+    " scrape near its timeout is lost now and then, and everything has a hole there. New series at each scrape are"
+    " churn: a label that changes all the time makes Prometheus large and slow.",
+    "no such scrape job: is alerts.job the job's name?",
+    symptoms=("nobody-watches",),
+    apart="the series of a scrape: a play is not scraped",
+)
+
+SAMPLES = Panel(
+    Kind.LINES,
+    "Series of each exporter's page",
+    "none",
+    (
+        Query(
+            "on the page",
+            BLUE,
+            promql=f"max by (instance) (scrape_samples_scraped{_JOB})",
+            by=("instance",),
+        ),
+        Query(
+            "kept",
+            SKY,
+            promql=f"max by (instance) (scrape_samples_post_metric_relabeling{_JOB})",
+            by=("instance",),
+            dashed=True,
+        ),
+    ),
+    "Samples of each scrape, and how many of them relabelling leaves. Kept well under those on the page: somebody"
+    " filters, and panels and alerts that need what is filtered are empty. A fall to 0 is a scrape that failed.",
+    "no such scrape job: is alerts.job the job's name?",
+    symptoms=("half-blind",),
+    apart="the series of a scrape: a play is not scraped",
+)
+
+ROW = Row(
+    "Can alerts tell anything? Their input, and the Prometheus under them", (DEAD, EVALUATED, FAILURES, SCRAPE, SAMPLES)
+)
