@@ -3,7 +3,7 @@
 import pytest
 
 from llmvitals.dashboards.boards import queue
-from llmvitals.dashboards.boards.queue_admission import DEMAND, ENDS, FLOW, MISSING, OUTCOMES, TURNED_AWAY
+from llmvitals.dashboards.boards.queue_admission import DEMAND, FLOW, MISSING, OUTCOMES, TURNED_AWAY
 from llmvitals.settings import Settings, Slo
 from support.board_numbers import grows, histogram, level, load, says, server
 from support.prometheus import PrometheusServer
@@ -134,10 +134,7 @@ def test_demand_is_told_layer_by_layer(prometheus):
     assert found["finish"] == pytest.approx(5.0)
 
 
-def test_how_requests_ended_and_who_was_turned_away(prometheus):
-    assert {legend: v[""] for legend, v in says(prometheus, ENDS, "grows").items()} == pytest.approx(
-        {"stopped by themselves": 1.5, "cut at their length": 0.4, "anything else": 0.1}
-    )
+def test_who_was_turned_away_is_told_by_layer_and_reason(prometheus):
     away = says(prometheus, TURNED_AWAY)
     assert away["engine:"] == pytest.approx({"drains/full": 0.25, "gateway/full": 2.0})
     assert away["gateway's queue:"] == pytest.approx({"gateway/ttl": 1.0})

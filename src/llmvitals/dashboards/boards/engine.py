@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_cache import CACHE, CACHE_MORE, OTHER_CACHES, PREFIX
+from llmvitals.dashboards.boards.engine_cache import CACHE, CACHE_MORE, OTHER_CACHES
 from llmvitals.dashboards.boards.engine_features import ADAPTERS, DRAFTS, ESTIMATED, MOVEMENT
-from llmvitals.dashboards.boards.engine_kv import BLOCKS, KV, LEGACY, PREEMPTIONS, SEATS
-from llmvitals.dashboards.boards.engine_state import START, STATE
-from llmvitals.dashboards.boards.engine_steps import MORE, STEPS, THROUGHPUT, WORK
+from llmvitals.dashboards.boards.engine_kv import BLOCKS, KV, LEGACY
+from llmvitals.dashboards.boards.engine_state import STATE
+from llmvitals.dashboards.boards.engine_steps import MORE, WORK
 from llmvitals.dashboards.boards.hardware import PLACED, UNPLACED
 from llmvitals.dashboards.model import Board, Row
 
 PICTURE = Row("", (PLACED, UNPLACED))
-
-ENGINE = Row("Engine and hardware", (PLACED, UNPLACED, SEATS, PREEMPTIONS, PREFIX, THROUGHPUT, STEPS))
-"""What says most of the engine, for the board of one service."""
 
 BOARD = Board(
     uid="llmvitals-engine",
@@ -34,7 +31,6 @@ BOARD = Board(
         BLOCKS,
         ESTIMATED,
         OTHER_CACHES,
-        START,
         LEGACY,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from llmvitals.dashboards.boards.engine_asked import all_of, asked, gauge, mean, over, rate
 from llmvitals.dashboards.boards.engine_steps import cached, computed
 from llmvitals.dashboards.model import (
-    BLUE,
     GREEN,
     GREY,
     ORANGE,
@@ -151,28 +150,8 @@ TURNOVER = Panel(
     limits=(Limit("thresholds.prefix_turnover_seconds"),),
     moved=("chat",),
 )
-
-AT_BEST = Panel(
-    Kind.LINES,
-    "What the cache hits, and what it could",
-    "percentunit",
-    (
-        q("prefix_hit_ratio", "hits", GREEN),
-        q("shared_prefix_ratio", "prompts share (gateway)", BLUE, dashed=True),
-        q("uncached_repeat_ratio", "whole repeats, computed again", ORANGE, dashed=True),
-    ),
-    "Hits beside what could be hit at best: the share of prompt tokens in text that earlier prompts have too, as a gateway sees"
-    " it. A wide gap: varying fields come first, or the pool forgets. Whole repeats that are computed again want a cache of"
-    " answers, not of prefixes.",
-    "no traffic, or prefix caching is off",
-    causes=("prefix-cache-miss", "uncached-repeats"),
-    top=1,
-)
-
 CACHE = Row("Prefix cache", (PREFIX, PREFIX_GAP, SOURCES, SAVED))
-CACHE_MORE = Row(
-    "More on the prefix cache (its best needs a gateway's page)", (PREFIX_PAST, TURNOVER, AT_BEST), collapsed=True
-)
+CACHE_MORE = Row("More on the prefix cache", (PREFIX_PAST, TURNOVER), collapsed=True)
 
 OTHER_CACHES = Row(
     "Other caches (needs an external store, multimodal inputs, or an old engine)",

@@ -1,4 +1,4 @@
-"""The row of the engine's board on its processes: whether each serves, sleeps or starts, and since when."""
+"""The row of the engine's board on its processes: whether each serves, sleeps or has work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from llmvitals.dashboards.model import (
     Panel,
     Query,
     Row,
-    cell,
 )
 
 STATES = Panel(
@@ -77,27 +76,4 @@ BUSY = Panel(
     width=12,
     moved=("chat", "idle"),
 )
-
-STARTS = Panel(
-    Kind.TABLE,
-    "Starts of each replica",
-    "none",
-    (
-        cell("Age as the window began", "s", signal="uptime_seconds"),
-        cell("From start to ready", "s", signal="time_to_ready_seconds"),
-        cell("Restarts in the window", "none", signal="restarts"),
-        cell("For want of memory", "none", signal="oom_restarts"),
-        cell("Requests lost by them", "none", signal="lost_by_restarts"),
-    ),
-    "The newest start of each replica, by its own page and by what the host and the cluster say of its container. A process that"
-    " is younger than {thresholds.cold_start_seconds:g} s explains slow first answers. Start to ready covers loading the model:"
-    " compare it with what it was, and let probes wait that long.",
-    "no exporter, or no page that says when its process started",
-    causes=("cold-start", "rollout-and-probes"),
-    width=24,
-    worst="-Age as the window began",
-    moved=("chat",),
-)
-
 STATE = Row("Replicas: who serves", (STATES, BUSY))
-START = Row("Starts and restarts (needs the exporter on the node for the reasons)", (STARTS,), collapsed=True)

@@ -17,7 +17,6 @@ from llmvitals.dashboards.model import (
     VERMILLION,
     WINDOW,
     Kind,
-    Limit,
     Panel,
     Row,
     heat,
@@ -215,24 +214,6 @@ PER_GPU = Panel(
     "no GPU is joined to this target: a GPU exporter's page, or NVML on its node",
     causes=("hardware-event", "interconnect-bound"),
 )
-
-FRONT = Panel(
-    Kind.LINES,
-    "Around the engine: front end",
-    "s",
-    (
-        q("frontend_residual_seconds", "outside queue and engine", PURPLE),
-        q("page_answer_seconds", "answers its metrics page in", GREY, dashed=True),
-    ),
-    "Mean time of a finished request that is neither queue nor engine: tokenizer, API process, hand-over. Dashed: how long"
-    " the same process takes to answer with its metrics page; above {thresholds.page_answer_seconds:g} s, the line, it is busy."
-    " Both up: more API servers, or less work in the process that reads requests.",
-    "no traffic and no page: the target is down",
-    causes=("api-server-bound",),
-    limits=(Limit("thresholds.page_answer_seconds"),),
-    moved=("chat",),
-)
-
 ITL_STALLS = Panel(
     Kind.LINES,
     "Are running streams stalled by prefills?",
@@ -253,7 +234,7 @@ WORK = Row(
     (THROUGHPUT, STEPS, STEP_TIME, PACE, PREFILL_COST, WASTED),
 )
 MORE = Row(
-    "More on steps, contexts and the front end",
-    (EVEN, STEP_HEAT, ITL_STALLS, SLACK, FRONT, PER_GPU),
+    "More on steps and contexts",
+    (EVEN, STEP_HEAT, ITL_STALLS, SLACK, PER_GPU),
     collapsed=True,
 )

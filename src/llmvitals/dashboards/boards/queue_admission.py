@@ -57,27 +57,6 @@ OUTCOMES = Panel(
     causes=("overloaded-and-shedding", "ghost-compute"),
     moved=("chat", "shedding"),
 )
-
-ENDS = Panel(
-    Kind.STACK,
-    "How finished requests ended",
-    "reqps",
-    tuple(
-        all_of(legend, color, rate("llm_requests_finished_total", "", match))
-        for legend, color, match in (
-            ("stopped by themselves", BLUE, 'reason=~"stop|eos_token|stop_sequence"'),
-            ("cut at their length", ORANGE, 'reason=~"length"'),
-            ("anything else", GREY, 'reason!~"stop|eos_token|stop_sequence|length"'),
-        )
-    ),
-    "Finished requests by the engine's own reason, over everything selected. Cut at their length: max_tokens or the longest"
-    " context ended the answer, which its reader may see as broken. Anything else: aborts, errors, tool calls, or an engine that"
-    " gives no reason.",
-    "no request is counted on this page, or the target is down",
-    causes=("unbounded-output",),
-    moved=("chat",),
-)
-
 TURNED_AWAY = Panel(
     Kind.LINES,
     "Turned away, by layer and reason",
@@ -143,7 +122,7 @@ LEFT = Panel(
     causes=("ghost-compute",),
 )
 
-ADMISSION = Row("In and out", (OUTCOMES, ENDS, TURNED_AWAY, REFUSED, LEFT))
+ADMISSION = Row("In and out", (OUTCOMES, TURNED_AWAY, REFUSED, LEFT))
 
 _TIME = "[$__range] @ end()"
 
