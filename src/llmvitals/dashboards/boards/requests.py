@@ -70,6 +70,7 @@ def _by_class(title: str, objective: str, what: str, *causes: str) -> Panel:
         NO_TRACES,
         causes=causes,
         moved=("chat",),
+        width=12,
     )
 
 
@@ -94,6 +95,7 @@ REQUESTS = Row(
             causes=("unbounded-queue", "noisy-tenant"),
             moved=("chat",),
             top=1,
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -109,6 +111,7 @@ REQUESTS = Row(
             symptoms=("goodput-low",),
             causes=("unbounded-queue", "noisy-tenant"),
             moved=("chat",),
+            width=12,
         ),
         Panel(
             Kind.STACK,
@@ -141,21 +144,6 @@ REQUESTS = Row(
             causes=("api-server-bound",),
             moved=("chat",),
         ),
-        _by_class(
-            "Time to first token by class, p95",
-            "ttft",
-            "First tokens of each class beside the threshold of that class, which is an edge of the histogram.",
-            "kv-cache-saturation",
-            "prefill-bound",
-            "head-of-line-blocking",
-        ),
-        _by_class(
-            "Time per output token by class, p95",
-            "tpot",
-            "Pace of tokens of each class after the first, request by request, beside the threshold of that class.",
-            "batch-too-large",
-            "prefill-decode-interference",
-        ),
         Panel(
             Kind.LINES,
             "Probes from outside and the engine",
@@ -171,6 +159,21 @@ REQUESTS = Row(
             "no traffic, and no probes (probe_seconds in the settings)",
             causes=("not-serving", "api-server-bound"),
             moved=("chat",),
+        ),
+        _by_class(
+            "Time to first token by class, p95",
+            "ttft",
+            "First tokens of each class beside the threshold of that class, which is an edge of the histogram.",
+            "kv-cache-saturation",
+            "prefill-bound",
+            "head-of-line-blocking",
+        ),
+        _by_class(
+            "Time per output token by class, p95",
+            "tpot",
+            "Pace of tokens of each class after the first, request by request, beside the threshold of that class.",
+            "batch-too-large",
+            "prefill-decode-interference",
         ),
     ),
     collapsed=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.boards.engine_asked import asked, gauge, over, quantile, rate
+from llmvitals.dashboards.boards.tenants_calls import LEFT
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
@@ -105,7 +106,7 @@ BREAKER = Panel(
     height=6,
 )
 
-BEHIND = Row("Connections, upstreams and breakers", (CONNECTIONS, BROKEN, FIT, BREAKER))
+BEHIND = Row("Connections, clients that leave, upstreams and breakers", (CONNECTIONS, BROKEN, LEFT, FIT, BREAKER))
 
 _TOLD = "the gateway does not tell upstreams apart"
 _ANSWERED = "llm_gateway_upstream_requests_total"
@@ -122,6 +123,7 @@ UPSTREAM_TIME = Panel(
     " All together: not the upstreams.",
     f"no traffic, or not exported: {_TOLD}",
     apart=_ONE,
+    width=12,
 )
 
 UPSTREAM_SHARE = Panel(
@@ -133,6 +135,7 @@ UPSTREAM_SHARE = Panel(
     " knows too little. One that gets far more and is quick because it fails: a breaker is missing.",
     f"no traffic, or not exported: {_TOLD}",
     apart=_ONE,
+    width=12,
 )
 
 UPSTREAM_ERRORS = Panel(
@@ -146,6 +149,7 @@ UPSTREAM_ERRORS = Panel(
     symptoms=("answers-fail",),
     limits=(Limit("thresholds.error_ratio"),),
     apart=_ONE,
+    width=12,
 )
 
 BREAKERS = Panel(
@@ -166,6 +170,7 @@ BREAKERS = Panel(
     f"not exported: {_TOLD}",
     apart=_ONE,
     height=6,
+    width=12,
 )
 
 UPSTREAMS = Row(

@@ -104,8 +104,8 @@ BY_SIZE = Panel(
         asked("calls in the window", GREY, _SIZED, *_BY_SIZE, dashed=True, unit="short"),
     ),
     "First tokens by the size of the prompt, split at 1,024 tokens, by the gateway's clock, and how many calls they are of (right"
-    " axis). Small ones as late as large ones while they are most of the calls: they wait behind long prefills. Of fewer calls than"
-    " twenty a p95 is the slowest one.",
+    " axis). The line is the promise, {slo.ttft_seconds:g} s. Small ones as late as large ones while they are most of the calls:"
+    " they wait behind long prefills. Of fewer calls than twenty a p95 is the slowest one.",
     "no traffic, or the gateway does not tell small prompts from large ones",
     causes=("head-of-line-blocking",),
     limits=(Limit("slo.ttft_seconds"),),
@@ -160,9 +160,7 @@ LEFT = Panel(
     moved=("chat", "left-and-cancelled"),
 )
 
-CALLS = Row(
-    "Calls, as the gateway in front sees them", (STATUSES, GATEWAY_FAILS, FIRST, BY_SIZE, FIRST_HEAT, RETRIES, LEFT)
-)
+CALLS = Row("Calls, as the gateway in front sees them", (STATUSES, GATEWAY_FAILS, RETRIES, FIRST, BY_SIZE, FIRST_HEAT))
 
 _NO_STREAMS = "no traffic, or not exported: the gateway does not look into streams"
 
@@ -183,6 +181,7 @@ PACE = Panel(
     symptoms=("tokens-slow",),
     limits=(Limit("slo.tpot_seconds"),),
     apart="the lab's gateway times first tokens only",
+    width=12,
 )
 
 WHOLE_CALL = Panel(
@@ -199,6 +198,7 @@ WHOLE_CALL = Panel(
     " nothing. p95 near a round number: that is somebody's timeout.",
     "no traffic, or not exported: the gateway does not time whole calls",
     apart="the lab's gateway times first tokens only",
+    width=12,
 )
 
 ADDED = Panel(
@@ -214,6 +214,7 @@ ADDED = Panel(
     " More while the engine is quick: the gateway is busy, or something that it asks (a key store, a guard model) is slow.",
     "no traffic, or not exported: the gateway has no clock around its own work",
     apart="the lab's gateway adds nothing",
+    width=12,
 )
 
 OWN_RETRIES = Panel(
@@ -231,6 +232,7 @@ OWN_RETRIES = Panel(
     " engines, bounded by its settings. High while clients see few failures: it works as meant, and an upstream is bad.",
     "no traffic, or not exported: the gateway does not try again itself, or does not count it",
     apart="the lab's gateway leaves trying again to its clients",
+    width=12,
 )
 
 TIMED = Row(

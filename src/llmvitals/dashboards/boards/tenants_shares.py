@@ -76,6 +76,7 @@ CALLS = Panel(
     NO_TENANTS,
     causes=("noisy-tenant", "runaway-agent", "retry-storm"),
     moved=("every-tenant-grew",),
+    width=12,
 )
 
 _ACTIVE = f"{_RATE} > 0"
@@ -140,6 +141,7 @@ OTHERS = Panel(
     NO_TENANTS,
     causes=("noisy-tenant",),
     moved=("every-tenant-grew", "shedding"),
+    width=12,
 )
 
 FAIRNESS = Row("Tenants: who takes how much, and what the others get", (TOKENS, SHARES, EXCESS, CALLS, OTHERS))

@@ -22,6 +22,7 @@ FAN_OUT = Panel(
     "no gateway that knows which calls serve one request is joined to this target",
     causes=("fan-out",),
     moved=("chat",),
+    width=12,
 )
 
 SESSIONS = Panel(
@@ -40,6 +41,7 @@ SESSIONS = Panel(
     "no gateway that knows sessions is joined to this target",
     causes=("runaway-agent",),
     moved=("chat", "batch-job"),
+    width=12,
 )
 
 REPEATS = Panel(
@@ -57,6 +59,7 @@ REPEATS = Panel(
     "no traffic, or the gateway does not look at what calls ask",
     causes=("uncached-repeats",),
     moved=("chat", "without-uncached-repeats"),
+    width=12,
 )
 
 PREFIX = Panel(
@@ -79,6 +82,7 @@ PREFIX = Panel(
     "no traffic, or the gateway does not look at what calls ask",
     causes=("prefix-cache-miss", "prefix-caching-off"),
     moved=("chat", "prefix-hits"),
+    width=12,
 )
 
 WANTS = Row("What is asked for", (FAN_OUT, SESSIONS, REPEATS, PREFIX))
@@ -99,6 +103,7 @@ SEMANTIC = Panel(
     " quick and looks well on every other panel: raise the similarity that it asks for before the hit rate.",
     "no traffic, or not exported: the gateway has no semantic cache, or nobody checks it",
     apart="the lab's gateway has no semantic cache",
+    width=12,
 )
 
 SMALL = Panel(
@@ -110,6 +115,7 @@ SMALL = Panel(
     " longer finds prompts that are easy enough, or its own model is down.",
     "no traffic, or not exported: the gateway does not choose between models",
     apart="the lab's gateway has one model",
+    width=12,
 )
 
 SIMILAR = Row("Answers by meaning, and a small model: needs a gateway that has them", (SEMANTIC, SMALL), collapsed=True)

@@ -120,6 +120,8 @@ FINISH = Panel(
     causes=("unbounded-output",),
     top=1,
     moved=("chat",),
+    width=24,
+    height=6,
 )
 
 FAILED = Row("What fails, layer by layer", (CALLERS, GATEWAY_FAILS, ENGINE_FAILS, FINISH))

@@ -144,6 +144,8 @@ BUDGET = Panel(
     symptoms=("first-tokens-late", "tokens-slow", "answers-fail", "goodput-low"),
     causes=("unbounded-queue", "batch-too-large"),
     moved=("chat",),
+    width=24,
+    height=5,
 )
 
 PROMISED = Row("What was promised, and how far it is kept", (GOODPUT, GOODPUT_RATE, ATTAINMENT, BUDGET))

@@ -72,6 +72,7 @@ def _edges(title: str, family: str, what: str, limit: str, empty: str, *causes: 
         causes=causes,
         limits=(Limit(limit),),
         moved=("chat",),
+        width=12,
     )
 
 
