@@ -15,7 +15,7 @@ FOLDER = "LLM serving"
 
 BASES: tuple[tuple[str, str, str], ...] = (
     (ROOT, FOLDER, "for Grafana 11.1 and later"),
-    (f"{ROOT}/grafana-10", FOLDER, "for Grafana 10"),
+    (f"{ROOT}/grafana-10", FOLDER, "that Grafana 10 reads otherwise, in place of those of the folder above (apply that one first)"),
     (f"{ROOT}/raw", f"{FOLDER}, raw series", "for a Prometheus that scrapes engines themselves"),
 )
 """Folders of boards that are each a base: where, the folder in Grafana, and who takes it."""

@@ -37,13 +37,14 @@ class Extra:
 class Edition:
     """One board: an engine and the releases whose series it reads.
 
-    ``stem``: its file and identity. ``told``: the releases in words. ``first`` and ``last``: the releases, where the engine's rows
-    tell them apart; no last: and later. ``anchor``: series that are always there, whose labels are chosen from. ``model`` and
-    ``rank``: the labels that name the model and a rank, '' where none does; ``own``: how the names of series begin that name the
-    model. ``kept``: matchers of every series of the engine's own. ``repeats``: labels of processes that repeat
-    each other's numbers, of which one is taken. ``suffix``: what a counter's name ends with, but those of ``bare``. ``prefix``: a beginning of names, and
-    what stands in its place. ``specials``: those that are taken as they are; ``ignored``: those that only stand in for another row.
-    ``without``: beginnings of names that such pages do not have. ``pages``: golden pages that such a release wrote.
+    ``stem``: its file and identity. ``told``: the releases in words. ``first`` and ``last``: the releases, where the engine's
+    rows tell them apart; no last: and later. ``anchor``: series that are always there, whose labels are chosen from. ``model``
+    and ``rank``: the labels that name the model and a rank, '' where none does; ``own``: how the names of series begin that
+    name the model. ``kept``: matchers of every series of the engine's own. ``repeats``: labels of processes that repeat each
+    other's numbers, of which one is taken. ``suffix``: what a counter's name ends with, but those of ``bare``. ``prefix``: a
+    beginning of names, and what stands in its place. ``specials``: those that are taken as they are; ``ignored``: those that
+    only stand in for another row. ``without``: beginnings of names that such pages do not have. ``pages``: golden pages that
+    such a release wrote.
     """
 
     stem: str
