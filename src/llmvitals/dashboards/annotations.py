@@ -94,7 +94,7 @@ def _reloaded() -> str:
     before = f" offset {STEP}"
     refused = f"({flag.format(at='')} == 0 and {flag.format(at=before)} == 1) + 1"
     taken = f"{flag.format(at='')} == 1 and {flag.format(at=before)} == 0"
-    other = f"{targets.format(at='')} != {targets.format(at=before)}"
+    other = f"({targets.format(at='')} != {targets.format(at=before)}) + 1"  # a mark needs a number above 0
     return " or ".join(
         (
             _said("what", "settings refused by", refused),

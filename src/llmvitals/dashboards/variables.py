@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.alerting import FIRING
-from llmvitals.dashboards.model import GREY, INSTANCE, VERMILLION, WINDOW
+from llmvitals.dashboards.annotations import MARKS, Mark
+from llmvitals.dashboards.model import Query
+from llmvitals.dashboards.promql import promql
 from llmvitals.dashboards.shapes import Json, Variable
 from llmvitals.settings import Settings
 
@@ -58,24 +59,20 @@ def _choice(name: str, label: str, description: str, within: str) -> Variable:
 
 
 def marks() -> list[Json]:
-    """What every panel over time shows: restarts of engines, and alerts that fire."""
-    return [
-        {
-            "name": "Engine restarts",
-            "datasource": SOURCE,
-            "enable": True,
-            "hide": False,
-            "iconColor": GREY,
-            "expr": f"changes(llm_process_start_time_seconds{{{INSTANCE}}}[{WINDOW}]) > 0",
-            "titleFormat": "restart of {{instance}}",
-        },
-        {
-            "name": "Alerts",
-            "datasource": SOURCE,
-            "enable": True,
-            "hide": False,
-            "iconColor": VERMILLION,
-            "expr": FIRING,
-            "titleFormat": "{{alertname}} {{instance}} {{model}}",
-        },
-    ]
+    """What every panel over time may show: one kind of marks each, switched on and off at the top of the board."""
+    return [_mark(mark) for mark in MARKS]
+
+
+def _mark(mark: Mark) -> Json:
+    """Grafana's form; its Prometheus source reads titles, texts and whether a value is the moment."""
+    return {
+        "name": mark.name,
+        "datasource": SOURCE,
+        "enable": mark.shown,
+        "hide": False,
+        "iconColor": mark.color,
+        "expr": promql(Query("", mark.color, promql=mark.promql)),
+        "titleFormat": mark.title,
+        "textFormat": mark.text,
+        "useValueForTime": mark.moment,
+    }

@@ -28,7 +28,7 @@ _JOB = 'job="<alerts.job>"'
 _SUCCESS = f"llmvitals_collector_success{{{INSTANCE}}}"
 _STUCK_INTERVALS = 10.0  # as the alert on it has it
 _OWN = "an exporter's series of itself: a play has a server and no exporter"
-_NO_PUSH = "nothing is pushed: set exporter.otlp.endpoint, or the exporter is not scraped"
+_NO_PUSH = "nothing is pushed: set otlp.endpoint, or the exporter is not scraped"
 _NO_SPANS = "no traces are taken in: set spans.http or spans.grpc, or the exporter is not scraped"
 
 
@@ -411,7 +411,7 @@ PROBES = Panel(
     apart="an exporter that probes: a play sends no probes",
 )
 
-PUSH = Row("Pushing over OTLP (needs exporter.otlp)", (PUSHED, LEFT_OUT), collapsed=True)
+PUSH = Row("Pushing over OTLP (needs otlp.endpoint)", (PUSHED, LEFT_OUT), collapsed=True)
 
 TRACES = Row(
     "Traces and probes that come in (need spans.http or spans.grpc, and probe_seconds of a target)",
