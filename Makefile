@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu lint format types contract generate check-generated schemas noise score e2e-vllm e2e-gateways e2e-requests wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu lint format types contract generate check-generated schemas noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -70,6 +70,10 @@ e2e-gateways: env-run ## real gateways under load, failing and recovering, read 
 e2e-requests: env-run ## a real vLLM behind the example gateway: what traces tell, held against clients: DIR=folder, ONLY=cases; VENV=
 	$(if $(DIR),,$(error name a folder for environment, model and logs: make e2e-requests DIR=folder))
 	@VENV='$(call given,VENV)' $(RUN)/python e2e/traces/run.py '$(DIR)' $(given_only)
+
+e2e-grafana: env-run ## boards brought to a real Grafana and every panel asked: GRAFANA_URL=, PROMETHEUS_URL=, KEEP=1; GRAFANA_TOKEN from the environment
+	$(if $(call given,GRAFANA_URL),,$(error name a server: make e2e-grafana GRAFANA_URL=http://localhost:3000))
+	@PROMETHEUS_URL='$(call given,PROMETHEUS_URL)' KEEP='$(call given,KEEP)' $(RUN)/python e2e/grafana/run.py '$(GRAFANA_URL)'
 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist
