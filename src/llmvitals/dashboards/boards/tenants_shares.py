@@ -132,7 +132,7 @@ OTHERS = Panel(
     "What each tenant gets: calls without an answer",
     "percentunit",
     (
-        asked("lost", VERMILLION, f"{over(_LOSING, _CALLED)} {_CALLING}", *_AT),
+        asked("lost", VERMILLION, f"{over(f'({_LOSING} or 0 * {_CALLED})', _CALLED)} {_CALLING}", *_AT),
         q("others_refused_ratio", "refused, of all but the largest", SKY, dashed=True),
     ),
     f"Share of its calls that were refused or failed, for the {SHOWN} tenants that call most, and the share refused of all but"
