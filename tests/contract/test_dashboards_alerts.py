@@ -1,8 +1,7 @@
-"""The board behind the alerts: every alert has a panel that shows what it asks and leads to its runbook."""
+"""The boards behind the alerts: every alert has a panel that shows what it asks and leads to its runbook."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -17,15 +16,16 @@ from llmvitals.alerts.model import PAGE, Alert
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.rules import files
 from llmvitals.alerts.watching import STUCK_INTERVALS
-from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards.alerting import RUNBOOKS
+from llmvitals.dashboards.model import PLACE
 from llmvitals.settings import Alerts, Settings
 from llmvitals.signals.catalogue import BY_ID
+from support.boards import DATA, ONCE, Drawn, of
 
 ROOT = Path(__file__).resolve().parents[2]
-BOARD = json.loads(grafana.files()["dashboards/llm-serving.json"])
-ROWS = [p for row in BOARD["panels"] for p in (row, *row.get("panels", []))]
-PANELS = {p["title"]: p for p in ROWS if p["type"] != "row"}
+SERVICE = next(data for data in DATA.values() if data["uid"] == "llmvitals-serving")
+"""The board that alerts lead to."""
+
 ALERT = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 BURNS = {
     "ttft": "First tokens in time",
@@ -37,21 +37,16 @@ BURNS = {
 ASKED = {part for alert in ALERTS for part in parts_of(alert.when) if isinstance(part, Burns)}
 
 
-def shows(panel: dict, asked: str) -> bool:
-    """Whether a panel asks for a signal (as the board asks for it, or its gauge) or for a series by name."""
-    signal = BY_ID.get(asked)
-    if signal is None:
-        return any(re.search(rf"\b{asked}\b", t["expr"]) for t in panel["targets"])
-    laid = {q.signal for q in laid_queries(panel["title"])}
-    return asked in laid or any(re.search(rf"\bllm_{asked}\b", t["expr"]) for t in panel["targets"])
+def shows(drawn: Drawn, asked: str) -> bool:
+    """Whether a panel asks for a signal (as boards ask for it, or its gauge) or for a series by name."""
+    name = asked if BY_ID.get(asked) is None else f"llm_{asked}"
+    laid = {query.signal for query in drawn.panel.queries}
+    return asked in laid or any(re.search(rf"\b{name}\b", one.expr) for one in drawn.asked)
 
 
-def laid_queries(title: str):
-    return [q for b in grafana.BOARDS for row in b.rows for p in row.panels if p.title == title for q in p.queries]
-
-
-def leads_to(panel: dict, alert: Alert) -> bool:
+def leads_to(drawn: Drawn, alert: Alert) -> bool:
     """Whether a panel's links, or a click on a value that is the alert's cause, open the alert's runbook."""
+    panel = drawn.data
     page = f"${{runbook_url}}/{alert.runbook}.md"
     if page in {link["url"] for link in panel["links"]}:
         return True
@@ -62,15 +57,15 @@ def leads_to(panel: dict, alert: Alert) -> bool:
 
 @ALERT
 def test_every_alert_has_a_panel_that_shows_what_it_asks_and_leads_to_its_runbook(alert):
-    showing = [panel for panel in PANELS.values() if shows(panel, alert.panel)]
+    showing = [drawn for drawn in ONCE if shows(drawn, alert.panel)]
     assert showing, f"no panel shows {alert.panel}"
-    assert any(leads_to(panel, alert) for panel in showing), (alert.runbook, [p["title"] for p in showing])
+    assert any(leads_to(drawn, alert) for drawn in showing), (alert.runbook, [drawn.id for drawn in showing])
     assert (ROOT / "runbooks" / f"{alert.runbook}.md").is_file()
 
 
 @ALERT
 def test_a_click_on_an_alert_opens_its_runbook(alert):
-    panel = PANELS["Alerts over time"]
+    panel = of("Alerts over time").data
     shown = f"{alert.name} vllm-0 tiny"
     of_name = [
         prop["value"][0]["url"]
@@ -99,12 +94,12 @@ def matches(counted: Counted, expr: str) -> bool:
 @pytest.mark.parametrize("burns", sorted(ASKED, key=repr), ids=lambda one: f"{one.budget}-{one.severity}")
 def test_a_burn_is_of_what_the_alert_counts_over_the_alerts_windows(burns):
     budget, rows = BUDGETS[burns.budget], [row for row in Settings().alerts.burns if row.severity == burns.severity]
-    panel = PANELS[BURNS[budget.id] if burns.severity == PAGE else "Budgets over hours and days"]
+    panel = of(BURNS[budget.id] if burns.severity == PAGE else "Budgets over hours and days").data
     mine = [t["expr"] for t in panel["targets"] if matches(budget.missed[0], t["expr"])]
     assert {window for expr in mine for window in re.findall(r"\[(\w+)\]", expr)} == {row.long for row in rows}
     assert all(matches(counted, expr) for counted in (*budget.missed, *budget.judged) for expr in mine)
     apart = {label for expr in mine for by in re.findall(r"sum by \(([^)]*)\)", expr) for label in by.split(", ")}
-    assert apart == {*budget.scope, *budget.by}
+    assert apart == {*budget.scope, *budget.by, *PLACE}
     drawn = {step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]}
     assert drawn - {None} == {row.burn for row in rows}
 
@@ -117,14 +112,14 @@ def test_what_tells_that_rules_are_loaded_is_what_they_record():
     text = (ROOT / "alerts" / "llmvitals-recording.yaml").read_text(encoding="utf-8")
     recorded = {rule["record"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]}
     asked = {
-        name for t in PANELS["Are the rules loaded?"]["targets"] for name in re.findall(r"\bllm:[\w:]+", t["expr"])
+        name for t in of("Are the rules loaded?").data["targets"] for name in re.findall(r"\bllm:[\w:]+", t["expr"])
     }
     assert asked
     assert asked <= recorded
 
 
 def test_the_line_of_a_stuck_exporter_is_that_of_its_alert():
-    steps = PANELS["Age of the newest cycle"]["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    steps = of("Age of the newest cycle").data["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert [step["value"] for step in steps] == [None, STUCK_INTERVALS * Settings().exporter.interval_seconds]
 
 
@@ -137,8 +132,8 @@ def links(key: str, **urls: str) -> list[tuple[str, dict[str, list[str]]]]:
 
 
 def test_an_alerts_link_to_the_board_sets_variables_that_the_board_has():
-    board = f"https://grafana.example/d/{BOARD['uid']}"
-    variables = {f"var-{v['name']}" for v in BOARD["templating"]["list"]}
+    board = f"https://grafana.example/d/{SERVICE['uid']}"
+    variables = {f"var-{v['name']}" for v in SERVICE["templating"]["list"]}
     found = links("dashboard_url", dashboard_url=board)
     assert {address for address, _ in found} == {board}
     assert {name for _, query in found for name in query} == {"var-instance", "var-model"} < variables
