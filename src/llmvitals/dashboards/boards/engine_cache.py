@@ -33,6 +33,7 @@ PREFIX = Panel(
     " varying fields to the end of the prompt. No share is good by itself: it is the traffic that has something in common.",
     "no traffic, or prefix caching is off",
     causes=("prefix-cache-miss", "prefix-caching-off", "uncached-repeats"),
+    width=12,
 )
 
 _FLEET = over(rate(_HITS, "model"), rate(_LOOKUPS, "model"))
@@ -54,6 +55,7 @@ PREFIX_GAP = Panel(
     causes=("prefix-cache-miss",),
     bottom=None,
     moved=("chat",),
+    width=12,
 )
 
 _TIME = "[$__range] @ end()"
@@ -79,6 +81,7 @@ PREFIX_PAST = Panel(
     causes=("prefix-cache-miss",),
     top=1,
     moved=("chat",),
+    width=12,
 )
 
 _SOURCE = "llm_prompt_tokens_by_source_total"
@@ -112,6 +115,7 @@ SOURCES = Panel(
     "no prompt token is counted on this page, or the target is down",
     causes=("prefix-cache-miss", "prefix-caching-off", "prefill-bound"),
     moved=("chat", "prefix-hits"),
+    width=12,
 )
 
 _LEAST_COMPUTED = 0.05  # of a prompt: the rest of a prefill of less is no matter of tokens
@@ -135,6 +139,7 @@ SAVED = Panel(
     "no traffic, or the page does not say what was computed: vLLM from 0.13, SGLang from 0.5.12",
     causes=("prefix-cache-miss",),
     moved=("chat", "prefix-hits"),
+    width=12,
 )
 
 TURNOVER = Panel(
@@ -149,6 +154,7 @@ TURNOVER = Panel(
     causes=("prefix-cache-miss",),
     limits=(Limit("thresholds.prefix_turnover_seconds"),),
     moved=("chat",),
+    width=12,
 )
 CACHE = Row("Prefix cache", (PREFIX, PREFIX_GAP, SOURCES, SAVED))
 CACHE_MORE = Row("More on the prefix cache", (PREFIX_PAST, TURNOVER), collapsed=True)

@@ -42,6 +42,7 @@ DRAFTS = Row(
             limits=(Limit("thresholds.draft_acceptance"),),
             top=1,
             moved=("drafts-accepted",),
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -64,6 +65,7 @@ DRAFTS = Row(
             _NO_DRAFTS,
             causes=("draft-rejected",),
             moved=("drafts-accepted",),
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -86,6 +88,7 @@ DRAFTS = Row(
             causes=("draft-rejected",),
             top=1,
             moved=("drafts-accepted",),
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -100,6 +103,7 @@ DRAFTS = Row(
             "the engine does not speculate, or does not count it",
             causes=("draft-rejected",),
             moved=("drafts-accepted",),
+            width=12,
         ),
     ),
     collapsed=True,
@@ -202,7 +206,7 @@ MOVEMENT = Row(
             "Bytes over the seconds that transfers took, which is what one of them gets of the link, and bytes moved per second of"
             " the clock. The second near what the link can carry: it is full. The first far below it with the second low:"
             " transfers are small, or wait for something else.",
-            _NO_MOVES,
+            "this engine has no KV connector, or does not count its bytes",
             causes=("kv-transfer-bound",),
         ),
         Panel(
@@ -280,6 +284,7 @@ MOVEMENT = Row(
             "no roles here: engines that do both, or that do not say (set role in the settings)",
             causes=("kv-transfer-bound", "prefill-bound"),
             apart="servers of several roles, and a play has one server",
+            width=24,
         ),
     ),
     collapsed=True,
@@ -315,6 +320,7 @@ ESTIMATED = Row(
             _NO_MFU,
             causes=("prefill-bound",),
             apart=_MFU_APART,
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -329,6 +335,7 @@ ESTIMATED = Row(
             _NO_MFU,
             causes=("batch-too-large",),
             apart=_MFU_APART,
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -349,6 +356,7 @@ ESTIMATED = Row(
             f"{_NO_MFU}, or its card is not known here",
             causes=("prefill-bound", "batch-too-small"),
             apart=_MFU_APART,
+            width=12,
         ),
         Panel(
             Kind.LINES,
@@ -361,6 +369,7 @@ ESTIMATED = Row(
             _NO_MFU,
             causes=("batch-too-large", "prefill-bound"),
             apart=_MFU_APART,
+            width=12,
         ),
     ),
     collapsed=True,

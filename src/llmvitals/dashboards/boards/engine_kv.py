@@ -247,6 +247,7 @@ SLACK = Panel(
     " least.",
     "no traffic, or the longest context is not on this page (vLLM from 0.24, SGLang from 0.5.11)",
     causes=("context-imbalance", "head-of-line-blocking"),
+    width=12,
 )
 
 KV = Row(
@@ -316,6 +317,7 @@ LEGACY = Row(
             "not on this page: vLLM up to 0.9 alone has it",
             causes=("preemption-mode",),
             apart="an engine of before vLLM 0.9.1, and the plays are of a newer one",
+            width=24,
         ),
     ),
     collapsed=True,

@@ -213,6 +213,7 @@ PER_GPU = Panel(
     " two equal replicas: look at its links, clocks and steps.",
     "no GPU is joined to this target: a GPU exporter's page, or NVML on its node",
     causes=("hardware-event", "interconnect-bound"),
+    width=12,
 )
 ITL_STALLS = Panel(
     Kind.LINES,

@@ -56,6 +56,7 @@ OUTCOMES = Panel(
     "no request is counted on this page, or the target is down",
     causes=("overloaded-and-shedding", "ghost-compute"),
     moved=("chat", "shedding"),
+    width=12,
 )
 TURNED_AWAY = Panel(
     Kind.LINES,
@@ -89,6 +90,7 @@ TURNED_AWAY = Panel(
     "nothing on these pages counts refusals: vLLM counts them from 0.32 on, a gateway on its own page",
     symptoms=("answers-fail",),
     causes=("overloaded-and-shedding",),
+    width=12,
 )
 
 REFUSED = Panel(
@@ -106,6 +108,7 @@ REFUSED = Panel(
     "no traffic, or nothing here counts refusals",
     causes=("overloaded-and-shedding", "retry-storm"),
     top=1,
+    width=12,
 )
 
 LEFT = Panel(
@@ -120,6 +123,7 @@ LEFT = Panel(
     " received. Pass cancellation on and switch off proxy buffering.",
     "this page cannot tell who left: it needs HTTP answers or the engine's own count",
     causes=("ghost-compute",),
+    width=12,
 )
 
 ADMISSION = Row("In and out", (OUTCOMES, TURNED_AWAY, REFUSED, LEFT))
