@@ -52,6 +52,9 @@ def plays_of(drawn: Drawn) -> tuple[str, ...]:
     return tuple(name for name in PLAYED if name in causes or name in drawn.panel.moved)
 
 
+AMONG_MANY = re.compile(r"\b(top|bottom)k\b")
+"""A query that shows some servers of many is asked for each by itself: whether it is among them is not the question."""
+
 HIDDEN = frozenset({"cause"})
 """A click on a value needs it; a legend may leave it out."""
 
@@ -84,7 +87,7 @@ class Store:
 
     def moves(self, asked: Asked, play: str) -> bool:
         """Whether a query finds something in a play."""
-        if "instance" in asked.labels:
+        if "instance" in asked.labels and not AMONG_MANY.search(asked.expr):
             return play in self.found(asked.expr)
         return bool(self.found(asked.expr, play))
 

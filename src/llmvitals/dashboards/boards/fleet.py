@@ -148,6 +148,7 @@ TARGETS = Panel(
     NO_EXPORTER,
     symptoms=("target-gone", "nobody-watches"),
     causes=("not-serving",),
+    apart="no play runs an exporter that says how many targets it watches",
     width=10,
     height=5,
 )

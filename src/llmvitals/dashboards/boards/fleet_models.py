@@ -162,13 +162,16 @@ MODELS = Row(
             (
                 _of_model("at least", BLUE, _weighed("goodput_low_ratio")),
                 _of_model("at most", SKY, _weighed("goodput_high_ratio"), dashed=True),
+                _of_model("exact, by traces", GREEN, _weighed("slo_goodput_ratio")),
             ),
             "Share of a model's requests that met both promises (first token {slo.ttft_seconds:g} s, pace {slo.tpot_seconds:g} s),"
-            " between two bounds; each replica counts by the requests that it finishes. The line is the objective,"
-            " {slo.objective:g}: 'at most' below it means that the promise is surely broken for this model.",
+            " between two bounds; each replica counts by the requests that it finishes. Where traces tell every request it is"
+            " exact, each request held to its own class. The line is the objective, {slo.objective:g}: 'at most' below it means"
+            " that the promise is surely broken for this model.",
             "no traffic, or too many requests in flight to say",
             symptoms=("users-hurt", "goodput-low"),
             causes=("batch-too-large", "unbounded-queue"),
+            moved=("chat", "busy"),
             limits=(Limit("slo.objective"),),
             top=1,
             width=12,
@@ -249,7 +252,7 @@ REPLICAS = Row(
             " is slower than its peers. KV and prefix hits far apart at an even load: the router keeps prefixes together, which is"
             " meant, or one replica's cache was lost.",
             "no engine answers for this selection",
-            moved=("chat",),
+            apart=TWO_REPLICAS,
             worst="Busiest over median",
             width=12,
         ),

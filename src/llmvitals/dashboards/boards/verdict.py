@@ -47,6 +47,7 @@ VERDICT = Row(
             " wrong that the numbers cannot name; click for what it is blind to.",
             NO_EXPORTER,
             symptoms=("users-hurt", "half-blind"),
+            moved=("chat", "idle", "kv-cache-saturation"),
             height=5,
             leads=Leads.APP,
             by_name=True,
@@ -72,6 +73,7 @@ VERDICT = Row(
             "The one cause that explains the rest, and how often such a verdict was right in the lab. Click it for"
             " the runbook: meaning, impact, diagnosis, and the setting to change.",
             "no cause leads; read the verdict",
+            moved=("kv-cache-saturation", "preemption-thrash", "api-server-bound"),
             height=5,
             leads=Leads.RUNBOOK,
         ),
@@ -119,6 +121,7 @@ VERDICT = Row(
             "One line per cause whose check fired in this time. 'explained by another' means that its condition holds"
             " but an earlier cause accounts for it. Begin with the line that began first. Click one for its runbook.",
             "no check fired, or no exporter: read the verdict",
+            moved=("kv-cache-saturation", "preemption-thrash", "api-server-bound"),
             width=24,
             height=6,
             leads=Leads.RUNBOOK,
