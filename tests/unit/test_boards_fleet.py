@@ -352,7 +352,7 @@ def test_versions_stand_side_by_side_where_a_model_has_several(prometheus):
 def test_goodput_of_a_model_weighs_each_replica_by_what_it_finishes(prometheus):
     panel = PANELS["Goodput, model by model"]
     # both replicas that say it finish as many: the mean of 0.2 and 1, and of 0.4 and 1
-    assert [found(prometheus, query)[0][1] for query in panel.queries] == pytest.approx([0.6, 0.7])
+    assert [found(prometheus, query)[0][1] for query in panel.queries[:2]] == pytest.approx([0.6, 0.7])
 
 
 @pytest.mark.prometheus

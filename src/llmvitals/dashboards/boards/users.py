@@ -8,9 +8,9 @@ from __future__ import annotations
 from llmvitals.dashboards.boards.promises import PROMISES
 from llmvitals.dashboards.boards.requests import REQUESTS
 from llmvitals.dashboards.boards.users_failed import FAILED
-from llmvitals.dashboards.boards.users_lengths import LENGTHS, WHOLE
+from llmvitals.dashboards.boards.users_lengths import LENGTHS
 from llmvitals.dashboards.boards.users_models import MODELS
-from llmvitals.dashboards.boards.users_promised import GOODPUT, PROMISED
+from llmvitals.dashboards.boards.users_promised import PROMISED
 from llmvitals.dashboards.boards.users_time import TIMES
 from llmvitals.dashboards.boards.users_trust import TRUST
 from llmvitals.dashboards.model import (
@@ -132,9 +132,6 @@ ERRORS = Panel(
     causes=("not-serving", "rollout-and-probes", "retry-storm", "overloaded-and-shedding"),
     limits=(Limit("thresholds.error_ratio"),),
 )
-
-USER = Row("User experience", (TTFT, TPOT, GAP, WHOLE, GOODPUT, ERRORS))
-"""What a board that shows all three layers has of this one."""
 
 LATENCY = Row("How long it takes", (TTFT, TPOT, GAP, TTFT_HEAT, GAP_HEAT))
 
