@@ -11,10 +11,11 @@ import jsonschema
 import pytest
 
 from llmvitals.dashboards import grafana, grafana10, v2
+from llmvitals.dashboards.raw import draw
 from support.boards import panels_of
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "fixtures" / "grafana-schemas"
-BOARDS = {name: json.loads(text) for name, text in grafana.files().items()}
+BOARDS = {name: json.loads(text) for name, text in (grafana.files() | draw.files()).items()}
 OLDER = {name: json.loads(text) for name, text in grafana10.files().items()}
 RESOURCES = {name: json.loads(text) for name, text in v2.files().items()}
 PLAIN = ("stat", "bargauge", "text")

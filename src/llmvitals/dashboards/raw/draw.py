@@ -47,8 +47,7 @@ def _own(data: Json, edition: Edition, settings: Settings) -> Json:
 
 def _panels(data: Json) -> Iterator[Json]:
     for row in data["panels"]:
-        yield row
-        yield from row.get("panels", [])
+        yield from row["panels"] if row["type"] == "row" else (row,)
 
 
 def _variables(edition: Edition, settings: Settings) -> Iterator[Json]:
