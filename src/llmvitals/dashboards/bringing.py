@@ -15,7 +15,7 @@ FOLDER = "LLM serving"
 
 BASES: tuple[tuple[str, str, str], ...] = (
     (ROOT, FOLDER, "for Grafana 11.1 and later"),
-    (f"{ROOT}/grafana-10", FOLDER, "that Grafana 10 reads otherwise, in place of those of the folder above (apply that one first)"),
+    (f"{ROOT}/grafana-10", FOLDER, "that Grafana 10 reads in a form of its own (apply the folder above first)"),
     (f"{ROOT}/raw", f"{FOLDER}, raw series", "for a Prometheus that scrapes engines themselves"),
 )
 """Folders of boards that are each a base: where, the folder in Grafana, and who takes it."""
@@ -62,8 +62,9 @@ def _base(boards: Iterable[str], folder: str, who: str) -> str:
     The key is the name of the file in the sidecar's folder, which every ConfigMap of the cluster shares.
     """
     lines = [
-        f"# The boards {who}, as ConfigMaps for the dashboard sidecar of Grafana's chart: apply this folder, or name it as a",
-        "# base (resources:) of your own kustomization and set `namespace` there.",
+        f"# The boards {who}.",
+        "# A ConfigMap each, for the dashboard sidecar of Grafana's chart: apply this folder, or name it as a base (resources:)",
+        "# of your own kustomization and set `namespace` there.",
         "# With --server-side: kubectl's other way keeps the whole object in an annotation, which may have 256 KiB at most.",
         "apiVersion: kustomize.config.k8s.io/v1beta1",
         "kind: Kustomization",
