@@ -49,6 +49,8 @@ PROMETHEUS: Mapping[str, tuple[str, ...]] = {
     "prometheus_rule_evaluation_failures_total": ("rule_group",),
     "prometheus_rule_group_last_evaluation_timestamp_seconds": ("rule_group",),
     "prometheus_rule_group_iterations_missed_total": ("rule_group",),
+    "prometheus_rule_group_last_duration_seconds": ("rule_group",),
+    "prometheus_rule_group_interval_seconds": ("rule_group",),
     "process_resident_memory_bytes": (),
     "process_cpu_seconds_total": (),
 }

@@ -54,20 +54,21 @@ INPUTS: tuple[Input, ...] = (
     Input("llm:answers_judged:6h", INSTANCE, ("LLMAnswersBudget",)),
     Input("llm:calls_judged:5m", INSTANCE, ("LLMCallsLost",)),
     Input("llm_refused_call_ratio", SELECTOR, ("LLMMostRefused",)),
-    Input("llm:goodput_judged:5m", INSTANCE, ("LLMGoodputLow",)),
-    Input("llm:goodput_judged:6h", INSTANCE, ("LLMGoodputBudget",)),
+    Input("llm:goodput_judged:5m", SELECTOR, ("LLMGoodputLow",)),
+    Input("llm:goodput_judged:6h", SELECTOR, ("LLMGoodputBudget",)),
     Input("llm:generation_tokens_rate:5m", SELECTOR, ("LLMThroughputFell",)),
     Input("llm_kv_high_while_waiting_ratio", SELECTOR, ("LLMKvHighWhileWaiting",)),
     Input("llm_gpu_idle_while_waiting_ratio", SELECTOR, ("LLMGpuIdleWhileWaiting",)),
 )
 """Every alert once. Where several series would do, one that has to be there whatever the others say."""
 
+_TOLD = f"count by () (llm_target_up{{{INSTANCE}}})"
 _OF_CAUSES = "the alert of each cause"
 
 
 def _found(read: Input) -> str:
-    """How many series there are, none among them: that is what is asked."""
-    count = f"count by () ({read.series}{{{read.where}}}) or on () vector(0)"
+    """How many series there are, none among them while some target is told of: that is what is asked."""
+    count = f"count by () ({read.series}{{{read.where}}}) or {_TOLD} * 0"
     alerts = f'label_replace({count}, "alerts", "{", ".join(read.alerts) or _OF_CAUSES}", "", "")'
     return f'label_replace({alerts}, "reads", "{read.series}", "", "")'
 
