@@ -11,7 +11,7 @@ from llmvitals.dashboards.boards.engine_steps import EVEN, PACE, PER_GPU, PREFIL
 from llmvitals.dashboards.model import Kind
 from llmvitals.series import series
 from llmvitals.simulator.hardware import GPUS
-from support.board_numbers import PLACE, grows, histogram, level, load, says, server
+from support.made_servers import PLACE, grows, histogram, level, load, says, server
 from support.prometheus import PrometheusServer
 
 pytestmark = pytest.mark.prometheus

@@ -5,7 +5,7 @@ import pytest
 from llmvitals.dashboards.boards import queue
 from llmvitals.dashboards.boards.queue_admission import DEMAND, FLOW, MISSING, OUTCOMES, TURNED_AWAY
 from llmvitals.settings import Settings, Slo
-from support.board_numbers import grows, histogram, level, load, says, server
+from support.made_servers import grows, histogram, level, load, says, server
 from support.prometheus import PrometheusServer
 
 pytestmark = pytest.mark.prometheus
