@@ -16,18 +16,20 @@ from llmvitals.dashboards import files, grafana
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.links import SERVICE
 from llmvitals.dashboards.model import PLACE, Kind, Leads, Query
-from llmvitals.exporters import health, selfmetrics
+from llmvitals.dashboards.raw.tree import read
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
-from llmvitals.signals import budget
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.replica import Limits, limits_of
-from support.boards import DATA, EVERY, Drawn, each, of, panels_of
+from support.boards import DATA, EVERY, Drawn, each, filled, of, panels_of
+from support.known_series import KNOWN, PROMETHEUS
+from support.promql_tree import selectors
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = files.files()
-TRIAGE = {f"llm_triage_{name}" for name in ("verdict", "leading", "check_state", "hurt", "setting")} | {"llm_binding"}
+OF_NOBODY = {"ALERTS", "up", *PROMETHEUS}
+"""Of the Prometheus that asks, and of the exporters as it scrapes them: no target is chosen by these."""
 OF_THE_TARGET = (
     "llm_target_",
     "llm_gpu_",
@@ -35,6 +37,11 @@ OF_THE_TARGET = (
     "llm_http_",
     "llm_process_",
     "llm_gateway_requests_",
+    "llm_family_gap",
+    "llm_span_senders",
+    "llm_span_last_end_",
+    "llm:answers_",
+    "llm:calls_",
     "llmvitals_",
 )
 """They name no model, or need not: a gateway counts calls of all models."""
@@ -50,9 +57,8 @@ TYPES = {
     Kind.TEXT: "text",
 }
 MAX_OPEN, AT_LEAST = 25, 60
-LONG = {row.long for row in Settings().alerts.burns}
-OF_THE_EXPORTER = {*selfmetrics.NAMES, *health.NAMES}
-PROMISE_COUNTERS = {budget.JUDGED, budget.MISSED}
+WINDOWS = {"", "$__rate_interval", "$__range", *(row.long for row in Settings().alerts.burns)}
+"""How far back a query may look: what Grafana chooses, and what the settings say of burns."""
 PICTURE = "KV usage against compute, replica by replica"
 
 asking = each(one for one in EVERY if one.panel.kind is not Kind.TEXT)
@@ -67,8 +73,13 @@ def walk(value: object, path: tuple = ()):
 
 
 def metrics(expr: str) -> set[str]:
-    """The names of the series a query reads."""
+    """The names of the series of ours a query reads."""
     return set(re.findall(r"\bllm_\w+", expr))
+
+
+def names(expr: str) -> set[str]:
+    """The names of all series a query reads."""
+    return {one.name for one in selectors(read(filled(expr)))}
 
 
 def again(drawn: Drawn, settings: Settings) -> dict:
@@ -190,23 +201,22 @@ def test_every_target_asks_the_chosen_data_source_for_the_chosen_scope(drawn):
     assert len(refs) == len(set(refs))
     for target in drawn.data["targets"]:
         assert target["datasource"] == drawn.data["datasource"]
-        selectors = re.findall(r"\b(llm[_:][\w:]+|llmvitals_collector_\w+)(\{[^}]*\})?", target["expr"])
-        assert selectors or re.search(r"\b(ALERTS|up|llmvitals_\w+)\b", target["expr"])
-        assert all(f'{label}=~"${label}"' in s for _, s in selectors for label in (*PLACE, "instance"))
-        assert all('model=~"$model"' in s for name, s in selectors if of_a_model(name))
-        outside = re.sub(r'"[^"]*"', '""', target["expr"])  # a pattern may have brackets of its own
-        windows = re.findall(r"\[([^\]:]*)(?::[^\]]*)?\]", outside)
-        assert set(windows) <= {"$__rate_interval", "$__range"} | LONG
+        asked = list(selectors(read(target["expr"])))
+        assert asked
+        for one in asked:
+            chosen = {matcher.label for matcher in one.matchers if matcher.value == f"${matcher.label}"}
+            if one.name.startswith(("llm_", "llm:", "llmvitals_collector_")):
+                assert {*PLACE, "instance"} <= chosen, one.name
+                assert "model" in chosen or not of_a_model(one.name), one.name
+            else:
+                assert one.name in OF_NOBODY or one.name.startswith("llmvitals_"), one.name
+            assert one.window.strip("[]").partition(":")[0] in WINDOWS, one.name
 
 
 @asking
-def test_every_series_is_canonical_or_a_gauge_of_the_exporter(drawn):
+def test_every_series_is_one_that_the_exporter_or_prometheus_has(drawn):
     for target in drawn.data["targets"]:
-        for name in metrics(target["expr"]):
-            derived = BY_ID.get(name.removeprefix("llm_"))
-            gauge = derived is not None and derived.expr is None
-            assert family_of(name) or gauge or name in TRIAGE | PROMISE_COUNTERS, name
-        assert set(re.findall(r"\bllmvitals_\w+", target["expr"])) <= OF_THE_EXPORTER
+        assert {name for name in names(target["expr"]) if name not in KNOWN} == set()
 
 
 @each(EVERY)
