@@ -4,8 +4,9 @@ A simulated server thrashes. Its pages go through a real exporter's cycle, and a
 each time, with the rules loaded. The last page is of a moment just past, so that alerts can fire on it.
 
 Where every window ends at a page and is a whole number of scrapes long, all of them say the same number to the last digits but
-few: signals extrapolate to their window's edges exactly as Prometheus does, or not at all. Two things are wider: a rule that is
-evaluated between two scrapes has another window than a page (so it is asked for its own moment), and an annotation is rounded.
+few: signals extrapolate to their window's edges exactly as Prometheus does, or not at all. Three things are wider: the command
+line looks at 90 s where nothing is said (so it is told the exporter's window), a rule that is evaluated between two scrapes has
+another window than a page (so it is asked for its own moment), and an annotation is rounded.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def told(document: object) -> Iterator[tuple[str, float]]:
 
 def test_the_command_line_says_the_same(incident, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["triage", "--prometheus", incident.server.url, "--at", f"{incident.at:.0f}", "--json"])
+        main(["triage", "--prometheus", incident.server.url, "--at", f"{incident.at:.0f}", "--for", WINDOW, "--json"])
     assert ended.value.code == 1, "a cause leads"
     ((one),) = json.loads(capsys.readouterr().out)["targets"]
     assert one["detail"]["leading"]["cause"] == "preemption-thrash"
