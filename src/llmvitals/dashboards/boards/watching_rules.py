@@ -57,8 +57,8 @@ INPUTS: tuple[Input, ...] = (
     Input("llm:goodput_judged:5m", SELECTOR, ("LLMGoodputLow",)),
     Input("llm:goodput_judged:6h", SELECTOR, ("LLMGoodputBudget",)),
     Input("llm:generation_tokens_rate:5m", SELECTOR, ("LLMThroughputFell",)),
-    Input("llm_kv_high_while_waiting_ratio", SELECTOR, ("LLMKvHighWhileWaiting",)),
-    Input("llm_gpu_idle_while_waiting_ratio", SELECTOR, ("LLMGpuIdleWhileWaiting",)),
+    Input("llm:kv_usage_peak_ratio:5m", SELECTOR, ("LLMKvHighWhileWaiting",)),
+    Input("llm:gpu_sm_active_mean_ratio:5m", INSTANCE, ("LLMGpuIdleWhileWaiting",)),
 )
 """Every alert once. Where several series would do, one that has to be there whatever the others say."""
 
