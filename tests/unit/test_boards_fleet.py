@@ -194,6 +194,8 @@ def test_lines_of_a_replica_each_are_only_drawn_of_some():
         if panel.kind in (Kind.LINES, Kind.STACK, Kind.TIMELINE):
             for query in panel.queries:
                 assert query.by == ("model",) or f"topk({fleet.DRAWN}, " in query.promql, panel.title
+        if panel.kind is Kind.TIMELINE:
+            assert 0 < panel.points <= 200, "each moment asks about all of them"
 
 
 def test_a_choice_of_the_longest_is_the_same_at_every_moment():

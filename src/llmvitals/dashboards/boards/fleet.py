@@ -6,7 +6,7 @@ person can read them, chosen once for the whole time that is shown. So the board
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.fleet_models import MODELS, REPLICAS
+from llmvitals.dashboards.boards.fleet_models import MODELS, POINTS, REPLICAS
 from llmvitals.dashboards.boards.hardware import PLACED, UNPLACED
 from llmvitals.dashboards.model import (
     BLUE,
@@ -229,6 +229,7 @@ OVER_TIME = Panel(
     width=24,
     height=8,
     leads=Leads.SERVICE,
+    points=POINTS,
 )
 
 BINDING = Panel(
@@ -257,6 +258,7 @@ BINDING = Panel(
     width=24,
     height=8,
     leads=Leads.SERVICE,
+    points=POINTS,
 )
 
 _WHOLE = "(<queue_mean_seconds> + <inference_mean_seconds>)"

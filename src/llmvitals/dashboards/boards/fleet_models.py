@@ -28,6 +28,9 @@ MODEL = (*PLACE, "model")
 _M = ", ".join(MODEL)
 _BUILD = (*MODEL, "engine", "version")
 _B = ", ".join(_BUILD)
+POINTS = 120
+"""Moments along the time axis at most where each asks about every replica, of which few are shown."""
+
 YOUNGEST = 20
 """Lines of the table of young processes."""
 
@@ -175,6 +178,7 @@ MODELS = Row(
             limits=(Limit("slo.objective"),),
             top=1,
             width=12,
+            points=POINTS,
         ),
         Panel(
             Kind.LINES,
@@ -216,6 +220,7 @@ MODELS = Row(
             symptoms=("target-gone",),
             causes=("rollout-and-probes", "cold-start", "not-serving"),
             width=12,
+            points=POINTS,
         ),
     ),
 )
@@ -266,7 +271,7 @@ REPLICAS = Row(
             "no model here has several replicas that answer",
             apart=TWO_REPLICAS,
             width=12,
-            points=200,
+            points=POINTS,
         ),
         Panel(
             Kind.TABLE,
