@@ -114,6 +114,7 @@ def _points(one: Panel, common: Json, settings: Settings) -> core.Panel:
         low=-_EDGE,
         high=1 + _EDGE,
         empty=one.empty,
+        labels=links.common(one),
         ways=links.of_value(one.leads, links.common(one), "__data.fields"),
     )
 

@@ -13,6 +13,9 @@ CLEAR = "transparent"
 _NOTHING = "–"
 """What a cell says that has no number: an empty panel says why, a cell has no room for that."""
 
+NO_WORDS: Json = {"id": "noValue", "value": ""}
+"""Of a label that a series lacks: links get the words of a cell, and nothing else chooses what lacks the label."""
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -89,7 +92,7 @@ class Table(core.Panel):  # type: ignore[misc]  # grafanalib has no types
 
 
 def _of_label(label: Label) -> Json:
-    properties: list[Json] = [{"id": "noValue", "value": _NOTHING}]
+    properties: list[Json] = [dict(NO_WORDS)]
     if label.links:
         properties.append({"id": "links", "value": list(label.links)})
     return {"matcher": {"id": "byName", "options": label.heading}, "properties": properties}

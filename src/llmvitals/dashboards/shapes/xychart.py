@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmvitals.dashboards.shapes.base import Json, attr, core
+from llmvitals.dashboards.shapes.tables import NO_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class XYChart(core.Panel):  # type: ignore[misc]  # grafanalib has no types
 
     Each query is a table of one number by label; those of one group are merged to rows. What has not all of its numbers must
     not come: Grafana draws a missing one at 0. Rows are found by the names of their fields in whichever table holds them
-    (mapping ``auto``), because merged tables change places.
+    (mapping ``auto``), because merged tables change places. ``labels``: what every point has, and links go by.
     """
 
     groups: tuple[Points, ...] = attr.ib(factory=tuple)
@@ -37,6 +38,7 @@ class XYChart(core.Panel):  # type: ignore[misc]  # grafanalib has no types
     low: float = attr.ib(default=0.0)
     high: float = attr.ib(default=1.0)
     empty: str = attr.ib(default="")
+    labels: tuple[str, ...] = attr.ib(factory=tuple)
     ways: list[Json] = attr.ib(factory=list)
 
     def to_json_data(self) -> Json:
@@ -71,7 +73,13 @@ class XYChart(core.Panel):  # type: ignore[misc]  # grafanalib has no types
                             "hideFrom": {"tooltip": False, "viz": False, "legend": False},
                         },
                     },
-                    "overrides": [override for group in self.groups for override in _fields(group)],
+                    "overrides": [
+                        *(override for group in self.groups for override in _fields(group)),
+                        *(
+                            {"matcher": {"id": "byName", "options": name}, "properties": [NO_WORDS]}
+                            for name in self.labels
+                        ),
+                    ],
                 },
             }
         )
