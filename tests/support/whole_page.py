@@ -206,6 +206,8 @@ def watching_points() -> Points:
         series("llmvitals_targets", **own): track(lambda _: 2),
         series("llmvitals_collector_success", **collector, collector="scrape"): track(lambda _: 1),
         series("llmvitals_collector_success", **collector, collector="gpu"): track(lambda p: p >= TURN),
+        series("llmvitals_collector_duration_seconds", **collector, collector="scrape"): track(lambda _: 0.2),
+        series("llmvitals_history_snapshots", **collector): track(lambda _: 20),
         series("llm_target_up", **GONE.place, engine="vllm"): track(lambda _: 0),
     }
 
@@ -221,6 +223,9 @@ def rule_points() -> Points:
         series("llm:requests_running:5m", **one.place, model=MODEL): track(lambda _: 0) for one in (BUSY, TWIN, IDLE)
     }
     found |= {series("ALERTS", **labels): pending for labels in (firing, blind)}
+    for labels in (firing, blind):
+        since = {name: value for name, value in labels.items() if name != "alertstate"}
+        found[series("ALERTS_FOR_STATE", **since)] = track(lambda _: START - 60)
     found[series("ALERTS", **cause, alertstate="pending")] = pending
     found[series("ALERTS", **busy, alertname="LLMTokensSlow", alertstate="firing")] = pending[:TURN]
     return found

@@ -10,6 +10,7 @@ from llmvitals.dashboards.model import (
     GREY,
     NO_EXPORTER,
     ORANGE,
+    PLACE,
     SELECTOR,
     VERMILLION,
     Kind,
@@ -54,8 +55,8 @@ _BY_RULES = "rules that are loaded, and alerts that fire"
 
 
 def _told(alerts: str) -> str:
-    """The same alerts with words where one is of no single instance, model or cause."""
-    for label, words in (("instance", "all"), ("model", "all"), ("cause", "none")):
+    """The same alerts with words where one is of no single place, instance, model or cause."""
+    for label, words in (*((name, "all") for name in (*PLACE, "instance", "model")), ("cause", "none")):
         alerts = f'label_replace({alerts}, "{label}", "{words}", "{label}", "")'
     return alerts
 

@@ -63,7 +63,7 @@ def _ended(reason: str) -> str:
 
 def _last() -> str:
     """How long ago the newest restart was seen, with its reason: one for each replica. It is a window late at most."""
-    grew = f"timestamp({_RESTARTS} > {_RESTARTS} offset {WINDOW})[$__range:{WINDOW}] @ end()"
+    grew = f"timestamp(({_RESTARTS} > bool {_RESTARTS} offset {WINDOW}) > 0)[$__range:{WINDOW}] @ end()"
     last = f"max by (instance, reason) (max_over_time({grew}))"
     return f"time() - ({last} == on (instance) group_left () max by (instance) ({last}))"
 
