@@ -24,6 +24,7 @@ from llmvitals.dashboards.model import (
     q,
 )
 from llmvitals.dashboards.shapes import today
+from llmvitals.dashboards.targets import ref
 from llmvitals.settings import Settings, Slo
 
 PLACE = core.GridPos(h=8, w=8, x=0, y=0)
@@ -188,7 +189,7 @@ def test_the_axis_begins_where_it_is_said_or_follows_the_data(bottom, low):
 
 
 def test_queries_are_called_a_to_z_and_then_on():
-    names = [draw.ref(at) for at in range(60)]
+    names = [ref(at) for at in range(60)]
     assert names[:2] + names[25:28] + [names[52]] == ["A", "B", "Z", "AA", "AB", "BA"]
     assert len(set(names)) == 60
     many = tuple(
