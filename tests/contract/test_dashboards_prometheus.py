@@ -330,7 +330,7 @@ def test_who_watches_is_told_of_the_exporter_and_of_what_failed(prometheus):
         shown = answers(prometheus, of(title), cluster=BUSY.cluster)
         return [[(tuple(v for k, v in m.items() if k not in PLACE), value) for m, value in found] for found in shown]
 
-    age, _ = of_watching("Age of the newest cycle")
+    age, *_ = of_watching("Age of the newest cycle")
     assert age == [((EXPORTER,), 2.5)]
     assert of_watching("Newest settings file")[0] == [((EXPORTER,), 0.0)]
     assert of_watching("Collectors that failed")[0] == [(("gpu", BUSY.instance), 1.0)]
