@@ -80,6 +80,12 @@ RESTARTS = Panel(
         cell("probe", "none", promql=_ended("probe"), by=_BY),
         cell("rollout", "none", promql=_ended("rollout"), by=_BY),
         cell("not told", "none", promql=_ended("unknown"), by=_BY),
+        cell(
+            "requests cut, at least",
+            "none",
+            promql=f"max by (instance) (max_over_time(llm_lost_by_restarts{{{SELECTOR}}}{RANGE}))",
+            by=_BY,
+        ),
     ),
     "How often each replica's container ended in the chosen time, and of what; beside it the reason of the newest"
     " one and how long ago it was seen. Out of memory: the container's own limit where the host's memory is near it,"
@@ -144,6 +150,7 @@ CPU = Panel(
         each("llm_host_busiest_thread_cores", "busiest thread", VERMILLION, "process"),
         each("llm_host_cpu_cores", "process", BLUE, "process", dashed=True),
         each("llm_host_cpu_limit_cores", "limit", GREY, "process", dashed=True),
+        each("llm_process_cpu_seconds_total", "API, by its own page", SKY, agg="sum", rate=True, dashed=True),
     ),
     "CPU of the API process and of the engine's others. One thread at a full core is a full process, however many"
     " cores are free: tokenizers and event loops do not spread. More API servers help, more cores do not.",
@@ -168,10 +175,13 @@ QUOTA = Panel(
     "percentunit",
     (
         each("llm_host_cpu_throttled_seconds_total", "held", VERMILLION, "process", agg="sum", rate=True),
+        q("api_throttled_ratio", "held, API over the window", ORANGE, dashed=True),
         q("api_cpu_full_ratio", "of what it can use", BLUE, dashed=True),
+        q("stalled_front_ratio", "page stalled", PURPLE),
     ),
-    "Share of the time in which a container's quota stopped the process although it had work, and how much of the"
-    " CPU it may use is used. Held at all while GPUs idle: raise or remove the CPU limit.",
+    "Share of the time in which a container's quota stopped a process although it had work, how much of the CPU it may"
+    " use the API process uses, and the share of the time in which its page, and so everybody, had to wait for it. Held"
+    " at all while GPUs idle: raise or remove the CPU limit.",
     NO_HOST,
     causes=("api-server-bound",),
 )

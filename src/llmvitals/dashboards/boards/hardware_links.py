@@ -224,8 +224,26 @@ CLOCKS = Panel(
     causes=("hardware-event",),
 )
 
+AS_CHECKED = Panel(
+    Kind.LINES,
+    "Clocks held down, as the checks see it",
+    "percentunit",
+    (
+        q("gpu_throttle_ratio", "heat or hardware", VERMILLION),
+        q("gpu_power_cap_ratio", "power limit", SKY, dashed=True),
+        q("gpu_clock_ratio", "clock while it works", BLUE),
+    ),
+    "Of the worst card of each replica, over the exporter's window: the share of the time in which heat, hardware or"
+    " the board held its clocks, in which its power limit did, and its clock while it works over its highest. Held"
+    " from a tenth of the time on with a clock under nine tenths, while users are hurt, is a hardware event; a power"
+    " limit alone is how a card works.",
+    "not counted: the GPU exporter's list lacks the violation fields",
+    causes=("hardware-event",),
+    top=1,
+)
+
 HOLDERS = Row(
     "Processes and clocks, card by card (needs NVML on the node)",
-    (PROCESSES, OWNERS, CLOCKS),
+    (PROCESSES, OWNERS, CLOCKS, AS_CHECKED),
     collapsed=True,
 )
