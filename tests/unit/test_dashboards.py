@@ -42,6 +42,7 @@ OF_THE_TARGET = (
     "llm_span_last_end_",
     "llm:answers_",
     "llm:calls_",
+    "llm:gpu_",
     "llmvitals_",
 )
 """They name no model, or need not: a gateway counts calls of all models."""
@@ -495,3 +496,13 @@ def test_the_objective_the_job_and_the_app_are_those_of_the_settings():
     board = json.loads(grafana.files(chosen)[pace.board.file])
     variables = {v["name"]: v for v in board["templating"]["list"]}
     assert variables["app_url"]["query"] == "https://triage.example.org"
+
+
+def test_a_source_that_the_settings_name_is_in_every_link_to_the_app():
+    named = Settings(alerts=Alerts(app_url="https://triage.example.org/?source=fleet"))
+    board = json.loads(grafana.files(named)["dashboards/fleet.json"])
+    variables = {v["name"]: v for v in board["templating"]["list"]}
+    assert variables["app_url"]["query"] == "https://triage.example.org"
+    found = set(re.findall(r'"(\$\{app_url\}[^"]*)"', json.dumps(board)))
+    assert len(found) > 2
+    assert all(url.startswith("${app_url}/?source=fleet") and url.count("?") == 1 for url in found), found

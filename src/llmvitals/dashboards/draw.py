@@ -31,14 +31,14 @@ def panel(
         "dataSource": SOURCE,
         "maxDataPoints": one.points or None,  # one point per pixel
         "targets": [target(one, query, at, settings) for at, query in enumerate(queries(one, settings))],
-        "links": [links.APP, *map(links.runbook, (*one.symptoms, *one.causes)), *more],
+        "links": [links.app(settings), *map(links.runbook, (*one.symptoms, *one.causes)), *more],
         "thresholds": [Threshold(base), *(Threshold(color, value) for value, color in own)],
     }
     return _DRAW[one.kind](one, common, settings)
 
 
-def _ways(one: Panel) -> list[Json]:
-    return links.of_value(one.leads, links.common(one))
+def _ways(one: Panel, settings: Settings) -> list[Json]:
+    return links.of_value(one.leads, links.common(one), settings)
 
 
 def _heatmap(one: Panel, common: Json, _: Settings) -> core.Panel:
@@ -53,7 +53,7 @@ def _bars(one: Panel, common: Json, settings: Settings) -> core.Panel:
         low=_whole(one.bottom),
         high=one.top,
         passed=bool(one.limits),
-        ways=_ways(one),
+        ways=_ways(one, settings),
         overrides=overrides(one, settings),
     )
 
@@ -75,7 +75,7 @@ def _tiles(one: Panel, common: Json, settings: Settings) -> core.Panel:
         reduceCalc="lastNotNull",
         textMode="name" if one.by_name else "value_and_name",
         overrides=overrides(one, settings),
-        extraJson={"options": TILES, "fieldConfig": {"defaults": {"links": _ways(one)}}},
+        extraJson={"options": TILES, "fieldConfig": {"defaults": {"links": _ways(one, settings)}}},
     )
 
 
@@ -87,7 +87,7 @@ def _states(one: Panel, common: Json, settings: Settings) -> core.Panel:
         overrides=overrides(one, settings),
         extraJson={
             "options": STATES,
-            "fieldConfig": {"defaults": {"noValue": one.empty, "unit": one.unit, "links": _ways(one)}},
+            "fieldConfig": {"defaults": {"noValue": one.empty, "unit": one.unit, "links": _ways(one, settings)}},
         },
     )
 
@@ -110,7 +110,9 @@ def _lines(one: Panel, common: Json, settings: Settings) -> core.Panel:
         overrides=overrides(one, settings),
         extraJson={
             "options": LINES,
-            "fieldConfig": {"defaults": {"noValue": one.empty, "links": _ways(one), "min": _whole(one.bottom)}},
+            "fieldConfig": {
+                "defaults": {"noValue": one.empty, "links": _ways(one, settings), "min": _whole(one.bottom)}
+            },
         },
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from llmvitals.dashboards import draw
 from llmvitals.dashboards.boards import BOARDS
-from llmvitals.dashboards.links import HOME, OTHERS, TAG, more
+from llmvitals.dashboards.links import OTHERS, TAG, home, more
 from llmvitals.dashboards.model import Board, Row
 from llmvitals.dashboards.promql import kept, limits, promql, queries
 from llmvitals.dashboards.shapes import Json, core, today
@@ -55,7 +55,7 @@ def _board(board: Board, settings: Settings) -> core.Dashboard:
         time=core.Time("now-30m", "now"),
         timePicker=core.TimePicker(["30s", "1m", "5m", "15m"], None),
         annotations=core.Annotations(marks()),
-        links=[OTHERS, HOME],
+        links=[OTHERS, home(settings)],
         templating=core.Templating(variables(settings)),
         panels=list(_placed(board, settings)),
     )

@@ -8,6 +8,7 @@ from llmvitals.dashboards.boards.alerting import RUNBOOKS
 from llmvitals.dashboards.model import PLACE, Leads, Panel, Row
 from llmvitals.dashboards.promql import kept
 from llmvitals.dashboards.shapes import Json, core
+from llmvitals.settings import Settings
 
 TAG = "llmvitals"
 """What all boards are tagged with: the link to the others finds them by it."""
@@ -21,15 +22,34 @@ SCOPE = (*PLACE, "model", "instance")
 _TIMES = "from=${__from}&to=${__to}"
 _CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in SCOPE)
 
-APP = core.DashboardLink(
-    type="link", title="Triage app", uri=f"${{app_url}}/?{_CHOSEN}&{_TIMES}", targetBlank=True, keepTime=False
-)
-HOME = core.DashboardLink(
-    type="link", title="Triage app", uri="${app_url}", targetBlank=True, keepTime=True, includeVars=True
-)
 OTHERS = core.DashboardLink(
     type="dashboards", title="Boards", tags=[TAG], asDropdown=True, keepTime=True, includeVars=True
 )
+
+
+def app_url(settings: Settings) -> str:
+    """Where the app runs, without what is asked of it."""
+    return settings.alerts.app_url.partition("?")[0].rstrip("/") or "http://localhost:8501"
+
+
+def _app(settings: Settings, *asked: str) -> str:
+    """The app's address with what is asked of it; a source that the settings name for all links comes first."""
+    own = settings.alerts.app_url.partition("?")[2]
+    return "${app_url}/?" + "&".join(filter(None, (own, *asked)))
+
+
+def app(settings: Settings) -> core.DashboardLink:
+    """The link from a panel to the app, with all that is chosen."""
+    uri = _app(settings, _CHOSEN, _TIMES)
+    return core.DashboardLink(type="link", title="Triage app", uri=uri, targetBlank=True, keepTime=False)
+
+
+def home(settings: Settings) -> core.DashboardLink:
+    """The link from a board to the app: Grafana itself adds what is chosen."""
+    uri = _app(settings).removesuffix("/?")
+    return core.DashboardLink(
+        type="link", title="Triage app", uri=uri, targetBlank=True, keepTime=True, includeVars=True
+    )
 
 
 def runbook(slug: str) -> core.DashboardLink:
@@ -53,12 +73,12 @@ def common(panel: Panel) -> tuple[str, ...]:
     return tuple(name for name in found[0] if all(name in one for one in found)) if found else ()
 
 
-def of_value(leads: Leads, labels: Iterable[str], holder: str = "__field.labels") -> list[Json]:
+def of_value(leads: Leads, labels: Iterable[str], settings: Settings, holder: str = "__field.labels") -> list[Json]:
     """The links of a value whose series has ``labels``. ``holder``: what knows them; of a table's row, ``__data.fields``."""
     there = [name for name in SCOPE if name in set(labels)]
     if leads is Leads.APP:
         chosen = "&".join(f"{name}=${{{holder}.{name}}}" for name in there)
-        return [{"title": "Triage app", "url": f"${{app_url}}/?{chosen}&{_TIMES}", "targetBlank": True}]
+        return [{"title": "Triage app", "url": _app(settings, chosen, _TIMES), "targetBlank": True}]
     if leads is Leads.SERVICE:
         chosen = "&".join(f"var-{name}=${{{holder}.{name}}}" for name in there)
         url = f"/d/{SERVICE}?${{datasource:queryparam}}&{chosen}&${{__url_time_range}}"

@@ -46,7 +46,7 @@ def points(one: Panel, common: Json, settings: Settings) -> core.Panel:
         high=1 + _EDGE,
         empty=one.empty,
         labels=links.common(one),
-        ways=links.of_value(one.leads, links.common(one), "__data.fields"),
+        ways=links.of_value(one.leads, links.common(one), settings, "__data.fields"),
     )
 
 
@@ -72,7 +72,7 @@ def table(one: Panel, common: Json, settings: Settings) -> core.Panel:
     asked = queries(one, settings)
     found = dict.fromkeys(label for query in asked for label in kept(query.by))
     names = sorted(found, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    ways = tuple(links.of_value(one.leads, found, "__data.fields"))
+    ways = tuple(links.of_value(one.leads, found, settings, "__data.fields"))
     clicked = [name for name in _CLICKED if name in found] or names[:1]
     columns = (
         Column(

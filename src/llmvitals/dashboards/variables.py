@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.annotations import MARKS, Mark
+from llmvitals.dashboards.links import app_url
 from llmvitals.dashboards.model import Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.dashboards.shapes import Json, Variable
@@ -40,7 +41,7 @@ def variables(settings: Settings) -> list[Variable]:
             label="Triage app",
             description="Where the triage app runs; panels link to it.",
             type="textbox",
-            query=settings.alerts.app_url or "http://localhost:8501",
+            query=app_url(settings),
         ),
         Variable(
             name="runbook_url",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmvitals.dashboards.boards import promises
 from llmvitals.dashboards.boards.engine_asked import asked, rate
+from llmvitals.dashboards.boards.requests import CLASS
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -135,7 +136,7 @@ BUDGET = Panel(
         asked("first tokens", BLUE, _left(promises.TTFT)),
         asked("pace", SKY, _left(promises.TPOT)),
         asked("answers", VERMILLION, _left(promises.ANSWERS), "instance"),
-        Query("whole promise", PURPLE, promql=_left(promises.GOODPUT), by=promises.CLASS),
+        Query("whole promise", PURPLE, promql=_left(promises.GOODPUT), by=CLASS),
     ),
     "What may still miss, of all that may miss in the time shown (1 - {slo.objective:g} of its requests): 100 % is untouched, 0"
     " is used up, below 0 the promise was broken. Choose the period that was promised, as 30 days, at the top right. How fast it"

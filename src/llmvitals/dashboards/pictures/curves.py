@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from llmvitals.dashboards.model import Query
+from llmvitals.dashboards.model import Kind, Query
 from llmvitals.dashboards.pictures.results import Answered, Curve, Scene
 from llmvitals.dashboards.promql import queries
 from llmvitals.settings import Settings
@@ -42,11 +42,12 @@ def lines(answered: Answered, scene: Scene, settings: Settings) -> tuple[Line, .
 
 def _each(answered: Answered, scene: Scene, settings: Settings) -> Iterator[Line]:
     panel = answered.panel
+    over_time = panel.kind in (Kind.LINES, Kind.STACK)
     for query, found in zip(queries(panel, settings), answered.found, strict=True):
         named = sorted((named_by(query, one, scene), one) for one in found if one.points)
         for at, (name, one) in enumerate(named):
             hue = next((color for words, color in panel.names if f"{name} ".startswith(f"{words} ")), query.color)
-            shade = hue if hue != query.color else shaded(hue, _SHADES[at % len(_SHADES)])
+            shade = shaded(hue, _SHADES[at % len(_SHADES)]) if over_time and hue == query.color else hue
             yield Line(
                 name,
                 shade,

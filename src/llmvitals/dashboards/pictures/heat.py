@@ -74,7 +74,7 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
 
 
 def _scale(paper: Paper, box: Box, most: float) -> None:
-    words, last = "answers a step: few", number(most)
+    words, last = "in each step: few", number(most)
     paper.text(box.x, box.y + 5, words, size=SMALL, color=paper.theme.faint)
     left = box.x + width_of(words, SMALL) + 6
     into = paper.axes(Box(left, box.y + 1, 80, 8))

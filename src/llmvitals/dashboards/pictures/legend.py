@@ -16,12 +16,16 @@ _BEFORE = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One curve or one state: ``mark`` is how it is drawn (``line``, ``dash``, ``band``, ``point``, ``hollow``)."""
+    """One curve or one state: ``mark`` is how it is drawn (``line``, ``dash``, ``band``, ``point``, ``hollow``).
+
+    ``size``: the number by which it stays where not all have room.
+    """
 
     name: str
     color: str
     said: str = ""
     mark: str = "line"
+    size: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,18 @@ class Legend:
 
 
 def laid(entries: Sequence[Entry], width: float, most: int) -> Legend:
-    """Entries from left to right in at most ``most`` rows; what finds no room is counted."""
+    """Entries from left to right in at most ``most`` rows; what finds no room is counted, the smallest first.
+
+    The order stays as it is where all have room.
+    """
+    found = _rows(entries, width)
+    if len(found) <= most:
+        return Legend(found, 0)
+    kept = _rows(sorted(entries, key=lambda one: -one.size), width)[: max(1, most - 1)]
+    return Legend(kept, len(entries) - sum(map(len, kept)))
+
+
+def _rows(entries: Sequence[Entry], width: float) -> tuple[tuple[Entry, ...], ...]:
     rows: list[list[Entry]] = []
     left = width
     for entry in entries:
@@ -48,10 +63,7 @@ def laid(entries: Sequence[Entry], width: float, most: int) -> Legend:
             left = 0.0
         rows[-1].append(entry)
         left += need + _BETWEEN
-    if len(rows) <= most:
-        return Legend(tuple(map(tuple, rows)), 0)
-    kept = rows[: max(1, most - 1)]
-    return Legend(tuple(map(tuple, kept)), len(entries) - sum(map(len, kept)))
+    return tuple(map(tuple, rows))
 
 
 def draw(paper: Paper, box: Box, legend: Legend) -> None:

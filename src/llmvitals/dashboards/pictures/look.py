@@ -20,6 +20,7 @@ FONT = "DejaVu Sans"
 SETTINGS: Any = {
     "font.family": FONT,
     "text.parse_math": False,
+    "text.hinting": "none",  # else letters in a PNG are wider than they were measured
     "svg.hashsalt": "llmvitals",
     "svg.fonttype": "path",
     "path.simplify": True,

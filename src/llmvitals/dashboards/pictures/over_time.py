@@ -69,7 +69,7 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
 def _entry(kind: Kind, one: Line) -> legend.Entry:
     mark = "dash" if one.dashed else "band" if kind is Kind.STACK and not one.right else "line"
     name = f"{one.name} (right axis)" if one.right else one.name
-    return legend.Entry(name, one.color, said(one.last, one.unit), mark)
+    return legend.Entry(name, one.color, said(one.last, one.unit), mark, max(value for _, value in one.points))
 
 
 def _values(found: Iterable[Line]) -> list[float]:

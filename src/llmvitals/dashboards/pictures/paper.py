@@ -53,6 +53,15 @@ class Box:
         return Box(self.x + left, self.y + top, self.width - left - right, self.height - top - bottom)
 
 
+def _few(shown: Image.Image) -> Image.Image:
+    """The image in its most frequent colours, any other as the nearest of these: plain surfaces keep theirs exactly."""
+    counted: list[Any] = list(shown.getcolors(shown.width * shown.height) or [])
+    counted.sort(key=lambda one: (-one[0], one[1]))
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, color in counted[:_COLORS] for part in color])
+    return shown.quantize(palette=palette, dither=Image.Dither.NONE)
+
+
 class Paper:
     """A sheet of a size; what is put on it stays in the order of its coming."""
 
@@ -156,7 +165,5 @@ class Paper:
             shown = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
             self.figure.set_dpi(_DPI)
         sink = io.BytesIO()
-        shown.quantize(_COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-            sink, "PNG", optimize=True
-        )
+        _few(shown).save(sink, "PNG", optimize=True)
         return sink.getvalue()

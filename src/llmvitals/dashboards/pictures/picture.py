@@ -87,20 +87,20 @@ def of_board(
     inner = width - 2 * _EDGE
     lines = _caption(scene, inner)
     about = wrapped(board.description, TEXT + 0.5, inner)
-    top = 44 + _LINE * len(about) + 8
+    top = 44 + _LINE * (len(about) + len(lines)) + 10
     placed = tuple(_placed(board, found, Box(_EDGE, top, inner, 0)))
     bottom = max((one.box.bottom for one in placed), default=top)
     with rc_context(SETTINGS):
-        paper = Paper(width, bottom + _EDGE + _LINE * len(lines), theme)
+        paper = Paper(width, bottom + _EDGE, theme)
         paper.text(_EDGE, 26, fitted(board.title, 18, inner, bold=True), size=18, bold=True, color=theme.strong)
         for at, line in enumerate(about):
             paper.text(_EDGE, 50 + at * _LINE, line, size=TEXT + 0.5)
+        _captioned(paper, _EDGE, 45 + _LINE * len(about), lines)
         for one in placed:
             if isinstance(one.what, Row):
                 _heading(paper, one.box, one.what, closed=one.closed)
             else:
                 _panel(paper, one.box, one.what, scene, settings)
-        _captioned(paper, _EDGE, bottom + 8, lines)
     return paper
 
 

@@ -11,7 +11,7 @@ from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Scene
 from llmvitals.settings import Settings
 
-_TICKS, _LANE, _TALL = 20.0, 17.0, 44.0
+_TICKS, _LANE, _TALL = 20.0, 17.0, 64.0
 
 
 def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Settings) -> None:

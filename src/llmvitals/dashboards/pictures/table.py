@@ -99,7 +99,8 @@ def _cell(value: float | None, query: Query, unit: str, settings: Settings) -> C
 
 def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Settings) -> None:
     """The table as wide as its panel; what finds no room is counted."""
-    shown = sheet(answered, scene, settings)
+    whole = sheet(answered, scene, settings)
+    shown, same = _narrowed(whole, box.width)
     wide = _widths(shown, box.width)
     heads = [wrapped(h, TEXT, w - 10, bold=True, most=3) for h, w in zip(shown.headings, wide, strict=False)]
     top = 8 + 14.0 * max(map(len, heads), default=1)
@@ -118,12 +119,36 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
             x += width
         paper.line((box.x, box.right), (y + _ROW - 0.5,) * 2, paper.theme.grid)
     left_out = [
-        *([f"{len(shown.rows) - len(kept)} more rows"] if len(kept) < len(shown.rows) else []),
-        *([f"{len(shown.headings) - len(wide)} more columns"] if len(wide) < len(shown.headings) else []),
+        *_more(len(shown.rows) - len(kept), "row"),
+        *_more(len(shown.headings) - len(wide), "column"),
+        *([f"all: {same}"] if same else []),
     ]
     if left_out:
-        words = f"and {', '.join(left_out)}"
+        words = fitted(", ".join(left_out), TEXT, box.width)
         paper.text(box.x, box.y + top + len(kept) * _ROW + _ROW / 2, words, color=paper.theme.faint)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
+
+
+def _narrowed(shown: Sheet, whole: float) -> tuple[Sheet, str]:
+    """The table without the labels that are the same in every row where it is too wide with them, and what these are."""
+    if sum(_needs(shown)) <= whole or not shown.rows:
+        return shown, ""
+    same = [
+        at for at, numeric in enumerate(shown.numeric) if not numeric and len({row[at].text for row in shown.rows}) == 1
+    ]
+    told = ", ".join(f"{shown.headings[at].lower()} {shown.rows[0][at].text}" for at in same)
+    kept = [at for at in range(len(shown.headings)) if at not in same]
+    return (
+        Sheet(
+            tuple(shown.headings[at] for at in kept),
+            tuple(shown.numeric[at] for at in kept),
+            tuple(tuple(row[at] for at in kept) for row in shown.rows),
+        ),
+        told,
+    )
 
 
 def _put(paper: Paper, box: Box, words: str, *, right: bool, bold: bool = False, back: str = "") -> None:
@@ -137,11 +162,7 @@ def _put(paper: Paper, box: Box, words: str, *, right: bool, bold: bool = False,
 
 def _widths(shown: Sheet, whole: float) -> list[float]:
     """The width of each column: what its words need, labels cut first; columns at the right go where all is too narrow."""
-    need = [
-        _PAD + max([_longest(head), *(width_of(row[at].text, TEXT) for row in shown.rows)])
-        for at, head in enumerate(shown.headings)
-    ]
-    need = [w if shown.numeric[at] else min(w, _WORDS) for at, w in enumerate(need)]
+    need = _needs(shown)
     while sum(need) > whole and len(need) > 2:
         words = [at for at in range(len(need)) if not shown.numeric[at] and need[at] > 84]
         if words:
@@ -151,6 +172,14 @@ def _widths(shown: Sheet, whole: float) -> list[float]:
             need.pop()
     spare = (whole - sum(need)) / len(need)
     return [width + spare for width in need]
+
+
+def _needs(shown: Sheet) -> list[float]:
+    need = (
+        _PAD + max([_longest(head), *(width_of(row[at].text, TEXT) for row in shown.rows)])
+        for at, head in enumerate(shown.headings)
+    )
+    return [wide if shown.numeric[at] else min(wide, _WORDS) for at, wide in enumerate(need)]
 
 
 def _longest(head: Sequence[str] | str) -> float:
