@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import all_of, asked, gauge, inside_grows, over, quantile, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, gauge, inside_grows, over, quantile, rate
 from llmvitals.dashboards.boards.engine_kv import ROOM
 from llmvitals.dashboards.boards.queue_admission import ADMISSION, FLOW, GATEWAY
 from llmvitals.dashboards.model import (

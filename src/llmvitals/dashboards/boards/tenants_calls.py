@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import all_of, asked, mean, over, quantile, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, mean, over, quantile, rate
 from llmvitals.dashboards.boards.users_failed import GATEWAY_FAILS
 from llmvitals.dashboards.model import (
     BLUE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import asked, gauge, over, rate
+from llmvitals.dashboards.boards.asked import asked, gauge, over, rate
 from llmvitals.dashboards.model import BLUE, GREY, ORANGE, PURPLE, SKY, VERMILLION, Kind, Panel, Row, q
 
 _CAME = "llm_gateway_calls_total"

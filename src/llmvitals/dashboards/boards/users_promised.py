@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.boards import promises
-from llmvitals.dashboards.boards.engine_asked import asked, rate
+from llmvitals.dashboards.boards.asked import asked, rate
 from llmvitals.dashboards.boards.requests import CLASS
 from llmvitals.dashboards.model import (
     BLUE,

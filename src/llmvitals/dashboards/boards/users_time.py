@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import all_of, mean
+from llmvitals.dashboards.boards.asked import all_of, mean
 from llmvitals.dashboards.model import BLUE, GREY, NO_TRAFFIC, ORANGE, PURPLE, SKY, Kind, Panel, Row, q, total
 
 _TTFT = mean("llm_request_ttft_seconds", "")

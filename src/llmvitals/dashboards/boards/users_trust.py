@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.engine_asked import APART, asked, over, quantile, rate
+from llmvitals.dashboards.boards.asked import APART, asked, over, quantile, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,

@@ -1,4 +1,4 @@
-"""Short ways to ask for what the rows of the queue and of the engine share: rates, gauges, means and quantiles by labels."""
+"""Short ways to ask for what the rows of several boards share: rates, gauges, means and quantiles by labels."""
 
 from __future__ import annotations
 
