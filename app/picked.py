@@ -15,7 +15,8 @@ from streamlit.delta_generator import DeltaGenerator
 import parts
 from llmvitals import settings as settings_file
 from llmvitals.app import choices, link
-from llmvitals.app.runbook import ENGLISH, LANGUAGES, TURKISH, languages, runbook
+from llmvitals.app.runbook import ENGLISH, LANGUAGES, TURKISH, Picture, languages
+from llmvitals.app.runbook import parts as parts_of
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.view import NOTICES
@@ -106,14 +107,18 @@ def _remember_language() -> None:
 
 def show_runbook(slug: str, chosen: str) -> None:
     """A runbook in the chosen language; in English, and saying so, where it is there in no other."""
-    text = runbook(slug, chosen)
-    if text is None and chosen != ENGLISH:
+    found = parts_of(slug, chosen)
+    if found is None and chosen != ENGLISH:
         st.caption("Bu sayfa yalnızca İngilizce.")
-        text = runbook(slug)
-    if text is None:
+        found = parts_of(slug)
+    if found is None:
         notice("no-runbook", f"'{slug}' has no page in this installation.")
-    else:
-        st.markdown(text)
+        return
+    for part in found:
+        if not isinstance(part, Picture):
+            st.markdown(part)
+        else:
+            st.image(part.svg, caption=part.words)  # Streamlit puts it into the page itself: nothing is loaded
 
 
 def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:

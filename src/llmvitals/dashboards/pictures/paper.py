@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -55,11 +56,15 @@ class Box:
 
 def _few(shown: Image.Image) -> Image.Image:
     """The image in its most frequent colours, any other as the nearest of these: plain surfaces keep theirs exactly."""
-    counted: list[Any] = list(shown.getcolors(shown.width * shown.height) or [])
-    counted.sort(key=lambda one: (-one[0], one[1]))
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for _, color in counted[:_COLORS] for part in color])
-    return shown.quantize(palette=palette, dither=Image.Dither.NONE)
+    parts = np.asarray(shown, dtype=np.int32)
+    codes = parts[..., 0] << 16 | parts[..., 1] << 8 | parts[..., 2]
+    found, where, times = np.unique(codes, return_inverse=True, return_counts=True)
+    kept = found[np.lexsort((found, -times))[:_COLORS]]
+    every, some = (np.stack((c >> 16, c >> 8 & 255, c & 255), axis=-1) for c in (found, kept))
+    nearest = np.array([int(((some - one) ** 2).sum(axis=1).argmin()) for one in every], dtype=np.uint8)
+    few = Image.fromarray(nearest[where].reshape(codes.shape), "P")
+    few.putpalette(some.astype(np.uint8).tobytes())
+    return few
 
 
 class Paper:

@@ -159,7 +159,7 @@ def _heading(paper: Paper, box: Box, row: Row, *, closed: bool) -> None:
     mark = 4.5
     xs, ys = ((0, 6, 0), (-mark, 0, mark)) if closed else ((-1, 8, 3.5), (-3, -3, 4))
     paper.shape(tuple((box.x + 3 + dx, y + dy) for dx, dy in zip(xs, ys, strict=True)), paper.theme.text)
-    count = f"  ({len(row.panels)} panels, closed)" if closed else ""
+    count = f"  ({len(row.panels)} panel{'s' if len(row.panels) > 1 else ''}, closed)" if closed else ""
     title = fitted(f"{row.title}{count}", TITLE + 1, box.width - 20, bold=True)
     paper.text(box.x + 18, y, title, size=TITLE + 1, bold=True, color=paper.theme.strong)
 

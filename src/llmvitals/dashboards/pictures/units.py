@@ -46,6 +46,7 @@ _SCALES: dict[str, tuple[Scale, ...]] = {
     "Bps": _si("B/s", "", "k", "M", "G", "T"),
     "hertz": _si("Hz", "", "k", "M", "G"),
     "watt": _si("W", "", "k", "M"),
+    "flops": _si("FLOP/s", "", "k", "M", "G", "T", "P"),
     "joule": _si("J", "", "k", "M", "G"),
     "celsius": (Scale(1.0, 1.0, " °C"),),
     "reqps": (Scale(1.0, 1.0, " req/s"),),
