@@ -12,12 +12,13 @@ import pytest
 
 from llmvitals.dashboards import grafana, grafana10, v2
 from llmvitals.dashboards.raw import draw
+from llmvitals.settings import Settings
 from support.boards import panels_of
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "fixtures" / "grafana-schemas"
-BOARDS = {name: json.loads(text) for name, text in (grafana.files() | draw.files()).items()}
-OLDER = {name: json.loads(text) for name, text in grafana10.files().items()}
-RESOURCES = {name: json.loads(text) for name, text in v2.files().items()}
+BOARDS = grafana.boards(Settings()) | draw.boards(Settings())
+OLDER = grafana10.boards(grafana.boards(Settings()))
+RESOURCES = v2.boards(grafana.boards(Settings()))
 PLAIN = ("stat", "bargauge", "text")
 """Kinds that have no settings of their own per field."""
 OF_THE_PLUGIN = ("expr", "titleFormat", "textFormat", "tagKeys", "useValueForTime", "step")

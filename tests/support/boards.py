@@ -17,7 +17,7 @@ from llmvitals.dashboards.model import PLACE, Board, Panel, Query, Row
 from llmvitals.dashboards.promql import queries
 from llmvitals.settings import Settings
 
-DATA: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in grafana.files().items()}
+DATA: dict[str, dict[str, Any]] = grafana.boards(Settings())
 """Each board as Grafana gets it, by its path in the project."""
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
 
 import pytest
 
-from llmvitals.dashboards import grafana
 from llmvitals.dashboards.annotations import MARKS, Mark
 from llmvitals.dashboards.model import PLACE, Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.series import series
-from support.boards import filled
+from support.boards import DATA, filled
 from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
 
 pytestmark = pytest.mark.prometheus
@@ -199,9 +197,9 @@ def test_titles_and_texts_name_labels_that_the_query_keeps(prometheus, mark):
     assert set(PLACE) <= kept or "instance" not in kept
 
 
-@pytest.mark.parametrize("text", grafana.files().values(), ids=grafana.files().keys())
-def test_every_board_has_every_mark_and_the_rarely_wanted_ones_are_off(text):
-    listed = [one for one in json.loads(text)["annotations"]["list"] if "expr" in one]
+@pytest.mark.parametrize("board", DATA.values(), ids=DATA.keys())
+def test_every_board_has_every_mark_and_the_rarely_wanted_ones_are_off(board):
+    listed = [one for one in board["annotations"]["list"] if "expr" in one]
     assert [one["name"] for one in listed] == [mark.name for mark in MARKS]
     off = {one["name"] for one in listed if not one["enable"]}
     assert off == {"Replicas that come or go", "Exporters' settings"}

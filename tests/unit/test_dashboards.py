@@ -16,6 +16,7 @@ from llmvitals.dashboards import files, grafana
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.links import SERVICE
 from llmvitals.dashboards.model import PLACE, Kind, Leads, Query
+from llmvitals.dashboards.promql import limits, promql, queries
 from llmvitals.dashboards.raw.tree import read
 from llmvitals.schema import SCOPE, family_of
 from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
@@ -58,6 +59,7 @@ TYPES = {
     Kind.TEXT: "text",
 }
 MAX_OPEN, AT_LEAST = 25, 60
+WIDTH = 120
 WINDOWS = {"", "$__rate_interval", "$__range", *(row.long for row in Settings().alerts.burns)}
 """How far back a query may look: what Grafana chooses, and what the settings say of burns."""
 PICTURE = "KV usage against compute, replica by replica"
@@ -85,7 +87,7 @@ def names(expr: str) -> set[str]:
 
 def again(drawn: Drawn, settings: Settings) -> dict:
     """The same panel, drawn by other settings."""
-    data = json.loads(grafana.files(settings)[drawn.board.file])
+    data = grafana.boards(settings)[drawn.board.file]
     return next(p for p in panels_of(data) if p["title"] == drawn.title)
 
 
@@ -94,10 +96,35 @@ def test_the_committed_file_is_the_generated_one(name):
     assert (ROOT / name).read_text(encoding="utf-8") == GENERATED[name], "run: llmvitals generate"
 
 
-def test_same_settings_give_the_same_sorted_bytes():
+def test_same_settings_give_the_same_bytes():
     assert files.files() == GENERATED
-    for name, text in grafana.files().items():
-        assert json.dumps(DATA[name], indent=2, sort_keys=True) + "\n" == text
+    assert {name: json.loads(GENERATED[name]) for name in DATA} == DATA
+
+
+@pytest.mark.parametrize("name", sorted(name for name in GENERATED if name.endswith(".json")))
+def test_a_file_is_sorted_and_read_line_by_line(name):
+    text = GENERATED[name]
+    json.loads(text, object_pairs_hook=in_order)
+    lines = text.splitlines()
+    assert text.endswith("\n")
+    for line in lines:
+        value = line.strip().removesuffix(",")
+        assert len(line) <= WIDTH or re.fullmatch(r'("(\w|:|-)+": )?"([^"\\]|\\.)*"', value), (
+            "only a text may be longer"
+        )
+    for at, line in enumerate(lines):
+        if line.endswith(("{", "[")):
+            deep = len(line) - len(line.lstrip())
+            end = next(n for n in range(at + 1, len(lines)) if len(lines[n]) - len(lines[n].lstrip()) == deep)
+            whole = " ".join(one.strip() for one in lines[at : end + 1])
+            whole = whole.removesuffix(",").replace("{ ", "{").replace("[ ", "[").replace(" }", "}").replace(" ]", "]")
+            assert deep + len(whole) >= WIDTH, f"would fit into one line: {whole}"
+
+
+def in_order(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    assert keys == sorted(set(keys))
+    return dict(pairs)
 
 
 def test_boards_differ_by_identity_and_file_and_have_panels_enough():
@@ -243,7 +270,7 @@ def test_every_panel_leads_to_the_triage_app_with_what_is_chosen_and_the_time(dr
 def test_the_legend_shows_the_labels_that_the_query_keeps(drawn):
     if drawn.panel.kind in (Kind.TABLE, Kind.XY):
         return  # there labels are columns, and the tooltip's words
-    asked = grafana.queries(drawn.panel, Settings())
+    asked = queries(drawn.panel, Settings())
     for query, target in zip(asked, drawn.data["targets"], strict=True):
         shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         kept = re.search(r"by \(([^)]*)\)", target["expr"])
@@ -261,7 +288,7 @@ def test_queries_of_a_panel_differ_by_hue_or_dash(drawn):
         return  # columns have headings
     together = [
         (a, b)
-        for a, b in combinations(grafana.queries(drawn.panel, Settings()), 2)
+        for a, b in combinations(queries(drawn.panel, Settings()), 2)
         if not a.names and not (a.column and a.legend == b.legend)
     ]
     assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in together)
@@ -300,7 +327,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(drawn):
     strict = Settings(
         **{part: parts[part](**values) for part, values in changed.items()}, alerts=Alerts(burns=STRICT_BURNS)
     )
-    before, after = grafana.limits(drawn.panel, Settings()), grafana.limits(drawn.panel, strict)
+    before, after = limits(drawn.panel, Settings()), limits(drawn.panel, strict)
     assert not {value for value, _ in before} & {value for value, _ in after}
     panel = again(drawn, strict)
     steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
@@ -313,7 +340,7 @@ def test_limits_are_drawn_from_the_settings_and_said_in_the_description(drawn):
 def test_a_query_in_another_unit_has_its_own_axis_without_the_panels_line(drawn):
     overrides = {o["matcher"]["options"]: o["properties"] for o in drawn.data["fieldConfig"]["overrides"]}
     assert drawn.panel.top is None, "the panel's maximum would cut it off"
-    for query, target in zip(grafana.queries(drawn.panel, Settings()), drawn.data["targets"], strict=True):
+    for query, target in zip(queries(drawn.panel, Settings()), drawn.data["targets"], strict=True):
         properties = {p["id"]: p["value"] for p in overrides[target["refId"]]}
         assert ("unit" in properties) == bool(query.unit)
         if query.unit:
@@ -353,8 +380,8 @@ def test_a_board_can_be_provisioned(name):
 
 def test_the_runbooks_lie_where_the_settings_say():
     elsewhere = Settings(alerts=Alerts(runbook_base="https://wiki.example.org/books/"))
-    for text in grafana.files(elsewhere).values():
-        variables = json.loads(text)["templating"]["list"]
+    for board in grafana.boards(elsewhere).values():
+        variables = board["templating"]["list"]
         assert next(v["query"] for v in variables if v["name"] == "runbook_url") == "https://wiki.example.org/books"
 
 
@@ -388,7 +415,7 @@ def test_signals_that_no_algebra_says_are_read_from_the_exporters_gauge():
     derived = [q for one in EVERY for q in one.panel.queries if q.signal and BY_ID[q.signal].expr is None]
     assert derived
     for query in derived:
-        assert f"(llm_{query.signal}{{" in grafana.promql(query)
+        assert f"(llm_{query.signal}{{" in promql(query)
         assert query.by in (SCOPE, ())
 
 
@@ -459,7 +486,7 @@ def test_a_signal_inside_a_query_is_asked_as_that_signal_is():
     for _, (x, y, _) in groups()[:2]:
         for target, signal in ((x, "kv_usage_high_ratio"), (y, "gpu_sm_active_mean_ratio")):
             by = BY_ID[signal].by
-            assert grafana.promql(Query("", "", signal=signal, by=by)) in target["expr"]
+            assert promql(Query("", "", signal=signal, by=by)) in target["expr"]
         assert "<" not in x["expr"] + y["expr"]
 
 
@@ -493,14 +520,14 @@ def test_the_objective_the_job_and_the_app_are_those_of_the_settings():
     pace, seen = of("Pace of tokens"), of("Exporters, as Prometheus sees them")
     assert all(t["expr"].endswith("/ (1 - 0.99)") for t in again(pace, chosen)["targets"])
     assert r'up{job="the \"one\""' in again(seen, chosen)["targets"][0]["expr"]
-    board = json.loads(grafana.files(chosen)[pace.board.file])
+    board = grafana.boards(chosen)[pace.board.file]
     variables = {v["name"]: v for v in board["templating"]["list"]}
     assert variables["app_url"]["query"] == "https://triage.example.org"
 
 
 def test_a_source_that_the_settings_name_is_in_every_link_to_the_app():
     named = Settings(alerts=Alerts(app_url="https://triage.example.org/?source=fleet"))
-    board = json.loads(grafana.files(named)["dashboards/fleet.json"])
+    board = grafana.boards(named)["dashboards/fleet.json"]
     variables = {v["name"]: v for v in board["templating"]["list"]}
     assert variables["app_url"]["query"] == "https://triage.example.org"
     found = set(re.findall(r'"(\$\{app_url\}[^"]*)"', json.dumps(board)))

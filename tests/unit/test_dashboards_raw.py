@@ -22,7 +22,7 @@ BY_STEM = {edition.stem: edition for edition in EDITIONS}
 EACH = pytest.mark.parametrize("edition", EDITIONS, ids=lambda edition: edition.stem)
 SCOPE = 'cluster=~"$cluster",namespace=~"$namespace",instance=~"$instance",model=~"$model"'
 VLLM = 'job=~"$job",instance=~"$instance",model_name=~"$model",server=""'
-DRAWN = {path: json.loads(text) for path, text in draw.files(SETTINGS).items()}
+DRAWN = draw.boards(SETTINGS)
 
 
 def every_query() -> list[str]:

@@ -13,8 +13,8 @@ from llmvitals.dashboards import grafana, grafana10, v2
 from llmvitals.settings import Settings, Slo
 from support.boards import DATA, panels_of
 
-OLDER = {name: json.loads(text) for name, text in grafana10.files().items()}
-RESOURCES = {name: json.loads(text) for name, text in v2.files().items()}
+OLDER = grafana10.boards(DATA)
+RESOURCES = v2.boards(DATA)
 
 
 def beside(name: str, folder: str) -> str:
@@ -100,7 +100,7 @@ def test_each_element_lies_once_in_the_row_and_the_place_of_its_panel(name):
 
 
 def test_an_xy_chart_says_its_version_and_nothing_is_hidden_for_lack_of_data():
-    text = "".join(v2.files().values())
+    text = json.dumps(RESOURCES)
     kinds = {
         (e["spec"]["vizConfig"]["group"], e["spec"]["vizConfig"]["version"])
         for resource in RESOURCES.values()

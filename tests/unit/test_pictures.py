@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import math
 import re
 import subprocess
@@ -191,7 +190,7 @@ def test_a_span_has_whole_steps_and_few_of_them():
 @pytest.fixture(scope="module")
 def drawn_by_grafana() -> dict[tuple[str, str], dict]:
     found: dict[tuple[str, str], dict] = {}
-    made = {file: json.loads(text) for file, text in grafana.files(SETTINGS).items()}
+    made = grafana.boards(SETTINGS)
     for board in BOARDS:
         for one in made[board.file]["panels"]:
             for panel in (one, *one.get("panels", ())):

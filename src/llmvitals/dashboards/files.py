@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from llmvitals.dashboards import bringing, grafana, grafana10, v2
 from llmvitals.dashboards.raw import draw as raw
+from llmvitals.dashboards.written import written
 from llmvitals.settings import Settings
 
 
 def files(settings: Settings | None = None) -> dict[str, str]:
     """The path in the project of each file, and its text. Limits and descriptions follow ``settings``."""
     chosen = Settings() if settings is None else settings
-    boards = grafana.files(chosen) | grafana10.files(chosen) | v2.files(chosen) | raw.files(chosen)
-    return boards | bringing.files(boards)
+    today = grafana.boards(chosen)
+    every = today | grafana10.boards(today) | v2.boards(today) | raw.boards(chosen)
+    return {path: written(data) for path, data in every.items()} | bringing.files(every)

@@ -1,8 +1,7 @@
-"""Draws the boards as Grafana's JSON of today. Pure: the same settings give the same bytes."""
+"""Draws the boards as Grafana's JSON of today. Pure: the same settings give the same data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,36 +9,22 @@ from llmvitals.dashboards import draw
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.links import OTHERS, TAG, home, more
 from llmvitals.dashboards.model import Board, Row
-from llmvitals.dashboards.promql import kept, limits, promql, queries
 from llmvitals.dashboards.shapes import Json, core, today
 from llmvitals.dashboards.variables import marks, variables
 from llmvitals.settings import Settings
-
-__all__ = ("boards", "drawn", "files", "kept", "limits", "promql", "queries", "written")
 
 _COLUMNS = 24
 _SCHEMA_VERSION = 39  # read as it is by Grafana 11 and 12, converted on load by 13
 
 
-def files(settings: Settings | None = None) -> dict[str, str]:
-    """Every generated board: its path in the project, and its text. Limits and descriptions follow ``settings``."""
-    return {path: written(data) for path, data in boards(settings).items()}
-
-
-def boards(settings: Settings | None = None) -> dict[str, Json]:
-    """Every board as plain data, by its path in the project."""
-    chosen = Settings() if settings is None else settings
-    return {board.file: drawn(board, chosen) for board in BOARDS}
+def boards(settings: Settings) -> dict[str, Json]:
+    """Every board as plain data, by its path in the project. Limits and descriptions follow ``settings``."""
+    return {board.file: drawn(board, settings) for board in BOARDS}
 
 
 def drawn(board: Board, settings: Settings) -> Json:
     """One board as plain data."""
     return today(_board(board, settings))
-
-
-def written(data: Json) -> str:
-    """A board's data as the text of its file: sorted, so that what did not change stays where it is."""
-    return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
 
 def _board(board: Board, settings: Settings) -> core.Dashboard:

@@ -7,12 +7,11 @@ beside them, the sort of some tooltips) it leaves out. Sources: ``@grafana/schem
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from collections.abc import Mapping
 from typing import Any
 
-from llmvitals.dashboards.grafana import boards, written
 from llmvitals.dashboards.shapes import Json
-from llmvitals.settings import Settings
+from llmvitals.dashboards.written import within
 
 FOLDER = "grafana-10"
 
@@ -27,15 +26,9 @@ _SIZE = {"min": 1, "max": 100}
 """Between which sizes a point's would follow a number: must be there, though all points have one size."""
 
 
-def files(settings: Settings | None = None) -> dict[str, str]:
-    """The boards that differ in Grafana 10: their paths in the project, and their text."""
-    drawn = boards(settings)
-    return {_path(path): written(_older(data)) for path, data in drawn.items() if any(map(_differs, _panels(data)))}
-
-
-def _path(path: str) -> str:
-    place = PurePosixPath(path)
-    return str(place.parent / FOLDER / place.name)
+def boards(today: Mapping[str, Json]) -> dict[str, Json]:
+    """Of the boards of today those that differ in Grafana 10, as it reads them, by their paths in the project."""
+    return {within(FOLDER, path): _older(data) for path, data in today.items() if any(map(_differs, _panels(data)))}
 
 
 def _panels(data: Json) -> list[Json]:

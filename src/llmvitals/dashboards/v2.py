@@ -7,11 +7,10 @@ click opens is not asked for before. Source: ``@grafana/schema`` 13.2.3, ``dashb
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from collections.abc import Mapping
 
-from llmvitals.dashboards.grafana import boards, written
 from llmvitals.dashboards.shapes import Json
-from llmvitals.settings import Settings
+from llmvitals.dashboards.written import within
 
 FOLDER = "v2"
 API_VERSION = "dashboard.grafana.app/v2"
@@ -26,14 +25,9 @@ _OF_A_LINK = ("title", "type", "icon", "tooltip", "url", "tags", "asDropdown", "
 _NOT_OF_THE_QUERY = ("refId", "hide", "datasource")
 
 
-def files(settings: Settings | None = None) -> dict[str, str]:
-    """Every board as a resource: its path in the project, and its text."""
-    return {_path(path): written(resource(data)) for path, data in boards(settings).items()}
-
-
-def _path(path: str) -> str:
-    place = PurePosixPath(path)
-    return str(place.parent / FOLDER / place.name)
+def boards(today: Mapping[str, Json]) -> dict[str, Json]:
+    """Every board of today as a resource, by its path in the project."""
+    return {within(FOLDER, path): resource(data) for path, data in today.items()}
 
 
 def resource(board: Json) -> Json:

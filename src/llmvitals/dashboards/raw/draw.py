@@ -21,14 +21,10 @@ _APP = "${app_url}"
 _OTHERS = {"title": "Boards of raw series", "tags": [TAG]}
 
 
-def files(settings: Settings | None = None) -> dict[str, str]:
-    """Every board of raw series: its path in the project, and its text. Limits and descriptions follow ``settings``."""
-    chosen = Settings() if settings is None else settings
-    found = {}
-    for edition in EDITIONS:
-        one = board(edition, chosen)
-        found[one.file] = grafana.written(_own(grafana.drawn(one, chosen), edition, chosen))
-    return found
+def boards(settings: Settings) -> dict[str, Json]:
+    """Every board of raw series as plain data, by its path in the project. Limits and descriptions follow ``settings``."""
+    found = {edition: board(edition, settings) for edition in EDITIONS}
+    return {one.file: _own(grafana.drawn(one, settings), edition, settings) for edition, one in found.items()}
 
 
 def _own(data: Json, edition: Edition, settings: Settings) -> Json:
