@@ -21,6 +21,9 @@ INSTANCE = 'cluster=~"$cluster",namespace=~"$namespace",instance=~"$instance"'
 SELECTOR = f'{INSTANCE},model=~"$model"'
 """What every query keeps: the targets and models chosen at the top of the board."""
 
+OF_GATEWAY = f'{INSTANCE},model=~"$model|"'
+"""The same of a gateway's families: where it counts the calls of all models together, its series name none."""
+
 WINDOW = "$__rate_interval"
 """Grafana's own window: never under four scrapes of the data source, and it grows with the time range."""
 
@@ -171,6 +174,9 @@ class Board:
 NO_TRAFFIC = "no traffic"
 """What a panel says whose queries divide by finished requests: without any there is no number."""
 
+NOT_SHOWN = "no traffic, or the target is down or does not show it"
+"""The same of what not every engine shows."""
+
 NO_EXPORTER = "not on the page: is the exporter scraped?"
 
 
@@ -205,13 +211,35 @@ def each(
     return Query(legend, color, promql=expr, by=labels, dashed=dashed, unit=unit)
 
 
+def chosen(family: str) -> str:
+    """What a query of a family that may name a model keeps."""
+    return OF_GATEWAY if family.startswith("llm_gateway_") else SELECTOR
+
+
+def buckets(family: str, by: tuple[str, ...] = (), *, per: str = "increase", window: str = WINDOW) -> str:
+    """Counts of a histogram by bucket and ``by``, summed over servers at those edges that all of them have.
+
+    Engines differ in their edges. At an edge that only some have, only their requests would be counted, and a bucket would hold
+    less than one below it.
+    """
+
+    def grew(match: str = "") -> str:
+        return f"{per}({family}_bucket{{{match}{chosen(family)}}}[{window}])"
+
+    kept, apart = ", ".join((*by, "le")), ", ".join(by)
+    everywhere = (
+        f"""count by ({kept}) ({grew()}) == on ({apart}) group_left () count by ({apart}) ({grew('le="+Inf",')})"""
+    )
+    return f"sum by ({kept}) ({grew()}) and on ({kept}) ({everywhere})"
+
+
 def heat(family: str, unit: str, color: str = BLUE) -> Query:
     """A query of a histogram of the page as counts by bucket, over everything selected.
 
     Of nothing observed it finds nothing: all buckets go together, for single ones are told by what is below them.
     """
-    asked = f"sum by (le) (increase({family}_bucket{{{SELECTOR}}}[{WINDOW}]))"
-    counted = f"sum(increase({family}_count{{{SELECTOR}}}[{WINDOW}]))"
+    asked = buckets(family)
+    counted = f"sum(increase({family}_count{{{chosen(family)}}}[{WINDOW}]))"
     return Query("", color, promql=f"{asked} and on () ({counted} > 0)", by=("le",), unit=unit)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.model import SELECTOR, WINDOW, Query
+from llmvitals.dashboards.model import INSTANCE, SELECTOR, WINDOW, Query, chosen
 from llmvitals.schema import SCOPE
 
 APART = ", ".join(SCOPE)
@@ -10,12 +10,12 @@ APART = ", ".join(SCOPE)
 
 def rate(family: str, by: str = APART, match: str = "") -> str:
     """Growth per second of a counter, summed over what is not in ``by``; ``match``: matchers beside those of the board."""
-    return f"sum by ({by}) (rate({family}{{{_and(match)}{SELECTOR}}}[{WINDOW}]))"
+    return f"sum by ({by}) (rate({family}{{{_and(match)}{chosen(family)}}}[{WINDOW}]))"
 
 
 def gauge(family: str, by: str = APART, agg: str = "sum", match: str = "") -> str:
     """A gauge as it is now, put together by ``agg``."""
-    return f"{agg} by ({by}) ({family}{{{_and(match)}{SELECTOR}}})"
+    return f"{agg} by ({by}) ({family}{{{_and(match)}{chosen(family)}}})"
 
 
 def over(above: str, below: str) -> str:
@@ -54,8 +54,10 @@ def quantile(
     ``floor``: with fewer observations in the window (a number, or a setting) it is not drawn at all.
     """
     labels = ", ".join((*SCOPE, *by))
-    buckets = f"sum by ({labels}, le) (increase({family}_bucket{{{SELECTOR}}}[{WINDOW}]))"
-    enough = f" and sum by ({labels}) (increase({family}_count{{{SELECTOR}}}[{WINDOW}])) >= {floor}" if floor else ""
+    buckets = f"sum by ({labels}, le) (increase({family}_bucket{{{chosen(family)}}}[{WINDOW}]))"
+    enough = (
+        f" and sum by ({labels}) (increase({family}_count{{{chosen(family)}}}[{WINDOW}])) >= {floor}" if floor else ""
+    )
     return Query(
         legend,
         color,
@@ -68,3 +70,12 @@ def quantile(
 
 def _and(match: str) -> str:
     return f"{match}," if match else ""
+
+
+_REFUSED = rate("llm_requests_rejected_total")
+_BROKEN = (
+    "0 * <completion_rate> + on (instance) group_left ()"
+    f' sum by (instance) (rate(llm_http_requests_total{{status="5xx",{INSTANCE}}}[{WINDOW}]))'
+)
+OFFERED = f"(<completion_rate> + ({_REFUSED} >= ({_BROKEN}) or ({_BROKEN}) or {_REFUSED} or 0 * <completion_rate>))"
+"""Requests a second of which goodput is a share: finished ones, and those that failed or were refused, whichever are more."""

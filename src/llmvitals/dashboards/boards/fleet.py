@@ -144,7 +144,7 @@ TARGETS = Panel(
     ),
     "Targets that exporters are told to watch (all of them, whatever is chosen above), those whose state is in this"
     " Prometheus, and those of these that give a readable page. Fewer scraped than expected: an exporter's page does not"
-    " come whole. Fewer answering than scraped: servers are down.",
+    " come whole. More, and all are there: two exporters watch the same ones. Fewer answering than scraped: servers are down.",
     NO_EXPORTER,
     symptoms=("target-gone", "nobody-watches"),
     causes=("not-serving",),
@@ -184,12 +184,11 @@ SERVICES = Panel(
             limits=(Limit("thresholds.preemptions_per_minute"),),
         ),
     ),
-    "One line for each service, worst first: those whose users are hurt, then by verdict. The cause is the one that leads, with"
-    " its confidence; the layer is the cause's, or, in grey, the one that holds most of the time of finished requests where no"
-    " cause leads. Goodput is an interval and green from {slo.objective:g} on; TTFT is red from {slo.ttft_seconds:g} s, KV"
+    "One line for each service, worst first. The layer is the leading cause's, or, in grey, the one that holds most of the time of"
+    " finished requests. Goodput is an interval, green from {slo.objective:g} on; TTFT is red from {slo.ttft_seconds:g} s, KV"
     " orange from {thresholds.kv_lines[0]:g}, which is fine while nobody waits, preemptions red from"
-    " {thresholds.preemptions_per_minute:g} a minute. A dash: there is no such number now; lines of whole services hold only"
-    " what is told of a service as a whole. Click a line for its board.",
+    " {thresholds.preemptions_per_minute:g} a minute. A dash: there is no such number; lines of whole services hold only what is"
+    " told of them as a whole. Click a line for its board.",
     NO_EXPORTER,
     symptoms=("users-hurt",),
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "unbounded-queue"),
@@ -285,7 +284,7 @@ PHASES = Panel(
     f"Mean seconds of a finished request by phase, of the {SLOWEST} services that take the longest now. Most of it in the queue is"
     " an admission or capacity problem, in prefill or decode one of the engine, in the front end one of the process before it."
     " Decode follows the length of answers: compare services of one model. The service's own board stacks them over time.",
-    "no traffic: no service finished a request in this window",
+    "no traffic, or no engine here times its phases",
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "api-server-bound"),
     worst="Queue and engine",
     width=12,
@@ -293,11 +292,16 @@ PHASES = Panel(
     leads=Leads.SERVICE,
 )
 
-_FREE = f"sum by (instance, model) (llm_kv_capacity_tokens{{{SELECTOR}}} * (1 - llm_kv_usage_ratio{{{SELECTOR}}}))"
-_FITS = f"floor({_FREE} / (<mean_context_tokens> > 0))"
+_OF_RANK = f"llm_kv_capacity_tokens{{{SELECTOR}}} * (1 - llm_kv_usage_ratio{{{SELECTOR}}})"
+_FREE = f"sum by (instance, model) ({_OF_RANK})"
+_EACH = "on (instance, model) group_left () (<mean_context_tokens> > 0)"
+_FITS = f"sum by (instance, model) (floor({_OF_RANK} / {_EACH}))"  # a request lies in one rank's pool
 TIGHTEST = 20
 _TIGHT = f"bottomk({TIGHTEST}, {_FITS})"
-_GROWTH = f"max by (instance, model) (deriv(llm_kv_usage_ratio{{{SELECTOR}}}[$__range]))"
+_FULL = (
+    f"min by (instance, model) ((1 - llm_kv_usage_ratio{{{SELECTOR}}})"
+    f" / (deriv(llm_kv_usage_ratio{{{SELECTOR}}}[$__range]) > 0))"  # of the rank that is full first
+)
 _FAR = 3600  # seconds: what the growth of minutes says about more than an hour is nothing
 
 ROOM = Panel(
@@ -311,7 +315,7 @@ ROOM = Panel(
         cell(
             "Full in",
             "s",
-            promql=f"(1 - <kv_usage_ratio>) / ({_GROWTH} > 0) < {_FAR} and on (instance, model) {_TIGHT}",
+            promql=f"{_FULL} < {_FAR} and on (instance, model) {_TIGHT}",
         ),
     ),
     f"The {TIGHTEST} replicas with the least room: free KV tokens over the mean tokens that a request holds while it runs"

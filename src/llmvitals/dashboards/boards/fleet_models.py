@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import OFFERED
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -55,10 +56,10 @@ def _mean(histogram: str, window: str = _SHOWN) -> str:
 
 
 def _weighed(ratio: str) -> str:
-    """A share of each replica's requests as one of the model's: each replica counts by the requests that it finishes."""
+    """A share of each replica's requests as one of the model's: each replica counts by the requests that it was given."""
     return (
-        f"sum by ({_M}) (<{ratio}> * on (instance, model) <completion_rate>)"
-        f" / (sum by ({_M}) (<completion_rate> and on (instance, model) <{ratio}>) > 0)"
+        f"sum by ({_M}) (<{ratio}> * on (instance, model) {OFFERED})"
+        f" / (sum by ({_M}) ({OFFERED} and on (instance, model) <{ratio}>) > 0)"
     )
 
 
@@ -93,9 +94,9 @@ MODELS = Row(
             "Models in the time shown",
             "none",
             (
-                cell("Requests", "none", promql=_grown("llm_requests_finished_total"), by=MODEL),
-                cell("Prompt tokens", "suffix: tok", promql=_grown("llm_prompt_tokens_total"), by=MODEL),
-                cell("Generated", "suffix: tok", promql=_grown("llm_generation_tokens_total"), by=MODEL),
+                cell("Requests", "none", promql=f"round({_grown('llm_requests_finished_total')})", by=MODEL),
+                cell("Prompt tokens", "suffix: tok", promql=f"round({_grown('llm_prompt_tokens_total')})", by=MODEL),
+                cell("Generated", "suffix: tok", promql=f"round({_grown('llm_generation_tokens_total')})", by=MODEL),
                 cell(
                     "TTFT, mean",
                     "s",
@@ -168,10 +169,10 @@ MODELS = Row(
                 _of_model("exact, by traces", GREEN, _weighed("slo_goodput_ratio")),
             ),
             "Share of a model's requests that met both promises (first token {slo.ttft_seconds:g} s, pace {slo.tpot_seconds:g} s),"
-            " between two bounds; each replica counts by the requests that it finishes. Where traces tell every request it is"
+            " between two bounds; each replica counts by the requests that it was given. Where traces tell every request it is"
             " exact, each request held to its own class. The line is the objective, {slo.objective:g}: 'at most' below it means"
             " that the promise is surely broken for this model.",
-            "no traffic, or too many requests in flight to say",
+            "no traffic, too many requests in flight to say, or times that no engine here shows",
             symptoms=("users-hurt", "goodput-low"),
             causes=("batch-too-large", "unbounded-queue"),
             moved=("chat", "busy"),
@@ -212,7 +213,7 @@ MODELS = Row(
                     f" min by (instance) (llm_host_ready{{{INSTANCE}}}))",
                     dashed=True,
                 ),
-                _of_model("users hurt", VERMILLION, f"sum by ({_M}) (llm_triage_hurt{{{SELECTOR}}})", dashed=True),
+                _of_model("users hurt", VERMILLION, f"sum by ({_M}) ({_IS_HURT})", dashed=True),
             ),
             "Servers that give a page and serve this model, those of them whose pods are ready (where the exporter reads pods), and"
             " scopes in which users are hurt. Answering but not ready: a probe or a rollout keeps traffic from one that works.",
@@ -253,9 +254,9 @@ REPLICAS = Row(
                 cell("Prefix hits apart by", "percentunit", promql=_apart("prefix_hit_ratio"), by=MODEL),
             ),
             "Requests inside the busiest replica of a model over those inside the median one (1 at least), and which"
-            " one that is. Near 1: the load is shared. 2 and more while requests wait: the router sends too many there, or that one"
-            " is slower than its peers. KV and prefix hits far apart at an even load: the router keeps prefixes together, which is"
-            " meant, or one replica's cache was lost.",
+            " one that is. Near 1: the load is shared. 2 and more (of two replicas it is 2 at most) while requests wait: the router"
+            " sends too many there, or that one is slower than its peers. KV and prefix hits far apart at an even load: the router"
+            " keeps prefixes together, which is meant, or one replica's cache was lost.",
             "no engine answers for this selection",
             apart=TWO_REPLICAS,
             worst="Busiest over median",
@@ -282,14 +283,15 @@ REPLICAS = Row(
                 cell(
                     "Restarts in this time",
                     "none",
-                    promql=f"max by (instance) (changes(llm_process_start_time_seconds{{{INSTANCE}}}[$__range])) {_OF_THE_YOUNG}",
+                    promql=f"max by (instance) (changes(llm_process_start_time_seconds{{{INSTANCE}}}[$__range]))"
+                    f" unless on (instance) (<processes_behind> > 1) {_OF_THE_YOUNG}",
                     by=_TARGET,
                 ),
                 cell(
                     "Ended by its host",
                     "none",
                     promql="topk by (instance) (1, sum by (instance, reason)"
-                    f" (increase(llm_host_restarts_total{{{INSTANCE}}}[$__range])) > 0) {_OF_THE_YOUNG}",
+                    f" (round(increase(llm_host_restarts_total{{{INSTANCE}}}[$__range]))) > 0) {_OF_THE_YOUNG}",
                     by=("instance", "reason"),
                 ),
                 cell(

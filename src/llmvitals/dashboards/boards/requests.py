@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
+    INSTANCE,
     ORANGE,
     PURPLE,
     SELECTOR,
@@ -34,7 +35,7 @@ GOODPUT = f"{_ended('yes')} / ({_ended('yes|no')} > 0)"
 
 def _promise(family: str, match: str = "") -> str:
     """What a class was promised; its series name no model."""
-    return f"max by ({', '.join(_PROMISE)}) ({family}{{{match}{SELECTOR}}})"
+    return f"max by ({', '.join(_PROMISE)}) ({family}{{{match}{INSTANCE}}})"
 
 
 OBJECTIVE = _promise("llm_slo_objective_ratio")

@@ -7,9 +7,9 @@ from llmvitals.dashboards.boards.tenants_calls import LEFT
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
+    OF_GATEWAY,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     VERMILLION,
     Kind,
@@ -71,7 +71,7 @@ FIT = Panel(
         Query(
             "",
             VERMILLION,
-            promql=f"min by ({_U}) (llm_gateway_upstream_up{{{SELECTOR}}})",
+            promql=f"min by ({_U}) (llm_gateway_upstream_up{{{OF_GATEWAY}}})",
             by=("upstream", "instance", "model"),
             names=((0, "unfit", VERMILLION), (1, "fit", BLUE)),
         ),
@@ -93,7 +93,7 @@ BREAKER = Panel(
         Query(
             "breaker",
             VERMILLION,
-            promql=f"max by (instance, model) (llm_gateway_breaker_open{{{SELECTOR}}})",
+            promql=f"max by (instance, model) (llm_gateway_breaker_open{{{OF_GATEWAY}}})",
             names=((0, "closed", BLUE), (1, "open: calls are refused", VERMILLION)),
         ),
     ),
@@ -160,7 +160,7 @@ BREAKERS = Panel(
         Query(
             "",
             VERMILLION,
-            promql=f'max by ({_U}) (llm_gateway_breaker_open{{upstream!="",{SELECTOR}}})',
+            promql=f'max by ({_U}) (llm_gateway_breaker_open{{upstream!="",{OF_GATEWAY}}})',
             by=("upstream", "instance", "model"),
             names=((0, "closed", BLUE), (1, "open: calls go elsewhere", VERMILLION)),
         ),

@@ -8,10 +8,9 @@ from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    INSTANCE,
+    OF_GATEWAY,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     VERMILLION,
     WINDOW,
@@ -31,8 +30,8 @@ OVERHEAD = "llm_gateway_overhead_seconds"
 
 
 def _answered(match: str = "") -> str:
-    """Calls answered per second over everything selected; a gateway may count those of all models together."""
-    return f"sum by () (rate({_CALLS}{{{match}{INSTANCE}}}[{WINDOW}]))"
+    """Calls answered per second over everything selected."""
+    return f"sum by () (rate({_CALLS}{{{match}{OF_GATEWAY}}}[{WINDOW}]))"
 
 
 def _ended(legend: str, color: str, status: str) -> Query:
@@ -41,7 +40,7 @@ def _ended(legend: str, color: str, status: str) -> Query:
 
 def _counted(histogram: str) -> str:
     """Observations of the window."""
-    return f"sum by (instance, model) (increase({histogram}_count{{{SELECTOR}}}[{WINDOW}])) > 0"
+    return f"sum by (instance, model) (increase({histogram}_count{{{OF_GATEWAY}}}[{WINDOW}])) > 0"
 
 
 _WELL, _REFUSED, _LEFT = "[123]..|ok|answered", "429|503", "499"
@@ -90,8 +89,8 @@ FIRST = Panel(
 
 _BY_SIZE = ("instance", "model", "size")
 _SIZES = ", ".join(_BY_SIZE)
-_SIZED = f'sum by ({_SIZES}) (increase({TTFT}_count{{size!="",{SELECTOR}}}[{WINDOW}])) > 0'
-_LARGE = f'{TTFT}_bucket{{size!="",{SELECTOR}}}'
+_SIZED = f'sum by ({_SIZES}) (increase({TTFT}_count{{size!="",{OF_GATEWAY}}}[{WINDOW}])) > 0'
+_LARGE = f'{TTFT}_bucket{{size!="",{OF_GATEWAY}}}'
 
 BY_SIZE = Panel(
     Kind.LINES,

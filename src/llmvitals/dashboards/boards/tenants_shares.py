@@ -7,10 +7,9 @@ from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    INSTANCE,
+    OF_GATEWAY,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     VERMILLION,
     WINDOW,
@@ -21,7 +20,8 @@ from llmvitals.dashboards.model import (
 )
 from llmvitals.signals.derived.gateway import LOST_LABELS
 
-_TOKENS = f"llm_gateway_tokens_total{{{SELECTOR}}}"
+_NAMED = f'tenant!="",{OF_GATEWAY}'
+_TOKENS = f"llm_gateway_tokens_total{{{_NAMED}}}"
 _CALLS = "llm_gateway_requests_total"
 _TENANT = ("instance", "model", "tenant")
 _T, _S = ", ".join(_TENANT), "instance, model"
@@ -38,7 +38,7 @@ _ALL = f"sum by ({_S}) ({_RATE})"
 def _others(rate: str, among: str, by: str) -> str:
     """What tenants that are not shown one by one have together; 0 where all are shown."""
     everybody, shown = f"sum by ({by}) ({rate})", f"sum by ({by}) ({rate} {among})"
-    return f"clamp_min(({everybody} > 0) - {shown}, 0)"
+    return f"clamp_min(({everybody} > 0) - ({shown} or 0 * {everybody}), 0)"
 
 
 TOKENS = Panel(
@@ -58,8 +58,8 @@ TOKENS = Panel(
 )
 
 _C, _AT = "instance, tenant", ("instance", "tenant")
-_CALLED = f"sum by ({_C}) (rate({_CALLS}{{{INSTANCE}}}[{WINDOW}]))"
-_CALLERS = f"topk by (instance) ({SHOWN}, sum by ({_C}) (increase({_CALLS}{{{INSTANCE}}}[$__range] @ end())))"
+_CALLED = f"sum by ({_C}) (rate({_CALLS}{{{_NAMED}}}[{WINDOW}]))"
+_CALLERS = f"topk by (instance) ({SHOWN}, sum by ({_C}) (increase({_CALLS}{{{_NAMED}}}[$__range] @ end())))"
 _CALLING = f"and on ({_C}) {_CALLERS}"
 
 CALLS = Panel(
@@ -80,7 +80,7 @@ CALLS = Panel(
 )
 
 _ACTIVE = f"{_RATE} > 0"
-_GIVEN = f"max by ({_T}) (llm_gateway_tenant_weight{{{SELECTOR}}}) and on ({_T}) ({_ACTIVE})"
+_GIVEN = f"max by ({_T}) (llm_gateway_tenant_weight{{{_NAMED}}}) and on ({_T}) ({_ACTIVE})"
 _USUAL = f"0 * ({_ACTIVE}) + on ({_S}) group_left () avg by ({_S}) ({_GIVEN})"
 _WEIGHT = f"({_GIVEN} or on ({_T}) ({_USUAL}) or on ({_T}) 0 * ({_ACTIVE}) + 1)"
 
@@ -93,7 +93,7 @@ SHARES = Panel(
         asked(
             "entitled",
             GREY,
-            f"{_WEIGHT} / on ({_S}) group_left () sum by ({_S}) {_WEIGHT} {_AMONG}",
+            f"{_WEIGHT} / on ({_S}) group_left () (sum by ({_S}) {_WEIGHT} > 0) {_AMONG}",
             *_TENANT,
             dashed=True,
         ),
@@ -125,7 +125,7 @@ EXCESS = Panel(
 )
 
 _LOST = "|".join(LOST_LABELS)
-_LOSING = f'sum by ({_C}) (rate({_CALLS}{{status=~"{_LOST}",{INSTANCE}}}[{WINDOW}]))'
+_LOSING = f'sum by ({_C}) (rate({_CALLS}{{status=~"{_LOST}",{_NAMED}}}[{WINDOW}]))'
 
 OTHERS = Panel(
     Kind.LINES,

@@ -16,7 +16,7 @@ from llmvitals.dashboards.boards.users_trust import TRUST
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    NO_TRAFFIC,
+    NOT_SHOWN,
     ORANGE,
     PURPLE,
     SKY,
@@ -44,7 +44,7 @@ TTFT = Panel(
     " s. Above it, look at the queue band of where the time goes first. Quantiles lie inside a bucket; the last bucket"
     " shows its lower bound. How many requests they are of, and how wide the bucket is, stands under 'How far to trust the"
     " quantiles'.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     symptoms=("users-hurt", "first-tokens-late"),
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "cold-start"),
     limits=(Limit("slo.ttft_seconds"),),
@@ -63,7 +63,7 @@ TPOT = Panel(
     "Mean pace of each finished request after its first token: each request counts once, however long it was. The line is"
     " the promise for p95: {slo.tpot_seconds:g} s. p50 above it too: slow for everybody, the batch is too large. Only p95:"
     " some requests are stalled or preempted.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     symptoms=("users-hurt", "tokens-slow"),
     causes=("batch-too-large", "prefill-decode-interference", "preemption-thrash"),
     limits=(Limit("slo.tpot_seconds"),),
@@ -82,7 +82,7 @@ GAP = Panel(
     "Gap between two engine outputs of one request: long answers count for more. vLLM counts one for each output, which"
     " may hold several tokens (drafts); SGLang one for each token: compare a server with itself. A p99 many times p50 with"
     " a normal p50 means that long prefills stall running streams: lower max_num_batched_tokens.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("prefill-decode-interference",),
     moved=("chat", "busy"),
 )
@@ -94,7 +94,7 @@ TTFT_HEAT = Panel(
     (heat("llm_request_ttft_seconds", "s"),),
     "First tokens of the window by how long they took, over everything selected; the higher a row, the later. Two bands at"
     " once: some requests pass and others wait, which no quantile shows. One band that climbs: it grows for everybody.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound"),
     moved=("chat", "busy"),
     width=12,
@@ -107,7 +107,7 @@ GAP_HEAT = Panel(
     (heat("llm_request_inter_token_seconds", "s", SKY),),
     "Gaps of the window by their length, over everything selected. A thin second band far above the first: steps in which a"
     " long prefill held all streams up. One band that climbs with the batch: decode itself is slower.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("prefill-decode-interference", "batch-too-large"),
     moved=("chat", "busy"),
     width=12,

@@ -6,7 +6,6 @@ from llmvitals.dashboards.boards.asked import all_of, asked, over, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    NO_TRAFFIC,
     ORANGE,
     PURPLE,
     SKY,
@@ -97,8 +96,8 @@ ENGINE_FAILS = Panel(
 
 
 def _ends(match: str) -> str:
-    """Share of the finished sequences whose reason matches, over everything selected."""
-    return over(rate(_FINISHED, "", f"reason{match}"), rate(_FINISHED, ""))
+    """Share of the finished sequences whose reason matches, of those that have one, over everything selected."""
+    return over(rate(_FINISHED, "", f'reason{match},reason!=""'), rate(_FINISHED, "", 'reason!=""'))
 
 
 _STOP, _LENGTH, _ABORT = "stop.*|eos.*", "length", "abort.*"
@@ -115,8 +114,8 @@ FINISH = Panel(
     ),
     "Finished sequences by the engine's own reason, as shares of all; over everything selected. 'Cut off' means truncation: the"
     " answer met max_tokens or the context's end before it was done. A jump there: a client's limit changed, or the model runs on."
-    " Clients that left are counted by few engines: see the shares beside.",
-    NO_TRAFFIC,
+    " Clients that left are counted by few engines: see the shares beside. Engines that give no reason (SGLang) are left out.",
+    "no traffic, or no engine here says why answers end",
     causes=("unbounded-output",),
     top=1,
     moved=("chat",),

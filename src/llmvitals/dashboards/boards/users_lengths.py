@@ -6,7 +6,7 @@ from llmvitals.dashboards.boards.asked import asked, quantile
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    NO_TRAFFIC,
+    NOT_SHOWN,
     ORANGE,
     PURPLE,
     SKY,
@@ -30,7 +30,7 @@ WHOLE = Panel(
     ),
     "Arrival to last token of finished requests. It follows the length of the answers: judge the server by"
     " the first token and the pace, and use this to explain a client's timeout.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("unbounded-output",),
     moved=("chat",),
 )
@@ -48,7 +48,7 @@ ANSWERS = Panel(
     "Tokens that a finished sequence was generated with. When whole requests take longer and this grew with them, the server is"
     " as fast as before. 'p90, at most' is what a server's own max_tokens could be set to without cutting off more than one in"
     " ten.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("unbounded-output",),
     moved=("chat",),
 )
@@ -72,14 +72,14 @@ PROMPTS = Panel(
     "Prompt tokens of finished requests. First tokens that come later while this grew: longer prompts, not a slower engine. p95 far"
     " above p50: few long prompts that others may have to wait for. Right axis: tokens out for each token in; near 0 the work is"
     " prefill, above 1 it is decode.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     causes=("prefill-bound", "head-of-line-blocking"),
     moved=("chat", "documents"),
 )
 
 
 def _lie(title: str, family: str, unit: str, what: str, *causes: str) -> Panel:
-    return Panel(Kind.HEATMAP, title, unit, (heat(family, unit),), what, NO_TRAFFIC, causes=causes, moved=("chat",))
+    return Panel(Kind.HEATMAP, title, unit, (heat(family, unit),), what, NOT_SHOWN, causes=causes, moved=("chat",))
 
 
 LENGTHS = Row(

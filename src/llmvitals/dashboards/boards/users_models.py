@@ -10,6 +10,7 @@ from llmvitals.dashboards.model import (
     Limit,
     Panel,
     Row,
+    buckets,
     cell,
 )
 
@@ -26,11 +27,15 @@ def _grew(counter: str, match: str = "", over: str = _SPAN) -> str:
 
 
 def _quantile(q: float, histogram: str) -> str:
-    return f"histogram_quantile({q:g}, sum by ({_M}, le) (rate({histogram}_bucket{{{SELECTOR}}}{_SPAN}))) >= 0"
+    return f"histogram_quantile({q:g}, {buckets(histogram, _MODEL, per='rate', window='$__range')}) >= 0"
+
+
+_ENGINES = 'rank!~".*/.*",'
+"""A service of several engines counts their requests once more: its ranks begin with an engine's name."""
 
 
 def _kept(objective: str) -> str:
-    match = f'objective="{objective}",'
+    match = f'objective="{objective}",{_ENGINES}'
     judged = _grew("llm_promise_requests_total", match)
     return f"1 - {_grew('llm_promise_missed_total', match)} / ({judged} > 0)"
 
@@ -45,7 +50,7 @@ def _answers(match: str) -> str:
     return f"sum by ({_M}) (0 * <requests_running> + on (instance) group_left () {answers})"
 
 
-_BAD, _JUDGED = _answers('status="5xx",'), _answers('status=~"2xx|5xx",')
+_BAD, _JUDGED = _answers('status="5xx",'), _answers('status=~"2xx|4xx|5xx",')
 _FAILED = f"({_BAD} or 0 * {_JUDGED}) / ({_JUDGED} > 0)"
 
 
@@ -71,8 +76,8 @@ SUMMARY = Panel(
     ),
     "Each model over the time shown, all its replicas together. Both promises ({slo.ttft_seconds:g} s, {slo.tpot_seconds:g} s)"
     " were met by no more requests than the smaller of the two shares; by no fewer than their sum less 1, where the edges that"
-    " they are counted by are the promises. Shares are of what was measured; 5xx is of the answers of the servers of that model.",
-    "no traffic in the time shown",
+    " they are counted by are the promises. Shares are of what was measured; 5xx is of all answers of the servers of that model.",
+    "no traffic in the time shown, or no engine counts requests",
     symptoms=("users-hurt",),
     causes=("unbounded-queue", "batch-too-large", "prefill-bound"),
     moved=("chat", "busy"),
@@ -99,7 +104,7 @@ CHANGE = Panel(
     "The time shown against as much time right before it: 0 is no change, 1 twice as much, -0.5 half. Slower with as many requests"
     " of the same length: the server changed. Slower with more of them, or with longer ones: the load did. Choose 24 hours or 7"
     " days to compare like with like.",
-    "no traffic in the time shown, or none in as much time before it",
+    "no traffic in the time shown or in as much before it, or no engine counts requests",
     symptoms=("users-hurt", "throughput-fell"),
     apart="it asks for as much time again before the time shown",
     worst="TTFT, mean",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.boards import promises
-from llmvitals.dashboards.boards.asked import asked, rate
+from llmvitals.dashboards.boards.asked import OFFERED, asked, rate
 from llmvitals.dashboards.boards.requests import CLASS
 from llmvitals.dashboards.model import (
     BLUE,
@@ -37,7 +37,7 @@ GOODPUT = Panel(
     " histograms give an interval, never one number; failed, rejected and overdue requests count against it."
     " Where traces tell every request, the exact share is drawn, each held to its own class."
     " The line is the objective, {slo.objective:g}.",
-    "no traffic, or too many requests in flight to say",
+    "no traffic, too many requests in flight to say, or times that the engine does not show",
     symptoms=("users-hurt", "goodput-low"),
     causes=("unbounded-queue", "batch-too-large"),
     limits=(Limit("slo.objective"),),
@@ -50,6 +50,12 @@ def _per_second(bound: str, of: str) -> str:
     """So much of a rate as a share of the requests has."""
     return f"<{bound}> * on (instance, model) <{of}>"
 
+
+_WELL = f"<goodput_high_ratio> * on (instance, model) {OFFERED}"
+_AT_MOST = (
+    f"({_WELL} <= on (instance, model) <completion_rate> or <completion_rate> and on (instance, model) ({_WELL}))"
+)
+"""The upper share is of refused and failed requests, too; no more were well than finished."""
 
 _TOLD_BY = "instance, model, vantage"
 
@@ -67,7 +73,7 @@ GOODPUT_RATE = Panel(
     "reqps",
     (
         asked("requests, at least", BLUE, _per_second("goodput_low_ratio", "completion_rate")),
-        asked("requests, at most", SKY, _per_second("goodput_high_ratio", "completion_rate"), dashed=True),
+        asked("requests, at most", SKY, _AT_MOST, dashed=True),
         asked(
             "requests, exact by",
             GREEN,
@@ -88,7 +94,7 @@ GOODPUT_RATE = Panel(
     " s), as an interval, and exactly where traces tell. It rises with load until promises break and then falls: the top is the"
     " capacity. Tokens (right axis) are an estimate: the lower share of all generated ones, as if those that missed were as long"
     " as the others.",
-    "no traffic, or too many requests in flight to say",
+    "no traffic, too many requests in flight to say, or times that the engine does not show",
     symptoms=("goodput-low", "throughput-fell"),
     causes=("unbounded-queue", "batch-too-large"),
     moved=("chat",),
@@ -114,7 +120,7 @@ ATTAINMENT = Panel(
     "Requests whose first token came, and whose tokens followed, within the edge of the histogram that the legend names: the"
     " first one at or above the promise ({slo.ttft_seconds:g} s, {slo.tpot_seconds:g} s). Where that is wider than the promise,"
     " the true share is lower. These are the counters that the alerts burn by. The line is the objective, {slo.objective:g}.",
-    "no traffic, or every finite edge of the histogram is below the promise",
+    "no traffic, no histogram, or one whose finite edges are all below the promise",
     symptoms=("first-tokens-late", "tokens-slow"),
     causes=("unbounded-queue", "batch-too-large"),
     limits=(Limit("slo.objective"),),
@@ -141,7 +147,7 @@ BUDGET = Panel(
     "What may still miss, of all that may miss in the time shown (1 - {slo.objective:g} of its requests): 100 % is untouched, 0"
     " is used up, below 0 the promise was broken. Choose the period that was promised, as 30 days, at the top right. How fast it"
     " goes stands under 'Promises'.",
-    "no traffic in the time shown",
+    "no traffic in the time shown, or the page lacks what counts it",
     symptoms=("first-tokens-late", "tokens-slow", "answers-fail", "goodput-low"),
     causes=("unbounded-queue", "batch-too-large"),
     moved=("chat",),

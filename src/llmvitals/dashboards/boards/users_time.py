@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, mean
-from llmvitals.dashboards.model import BLUE, GREY, NO_TRAFFIC, ORANGE, PURPLE, SKY, Kind, Panel, Row, q, total
+from llmvitals.dashboards.boards.asked import all_of, mean, over, rate
+from llmvitals.dashboards.boards.phases import bands
+from llmvitals.dashboards.model import GREY, ORANGE, PURPLE, SKY, Kind, Panel, Row, q
 
-_TTFT = mean("llm_request_ttft_seconds", "")
+_TOLD = f"({rate('llm_request_prefill_seconds_count')} > 0)"
+
+
+def _of_those_who_tell(family: str) -> str:
+    """The mean over replicas that time their prefill: of others no band but the queue's would be known."""
+    total, count = (
+        f"sum by () ({rate(f'{family}_{part}')} and on (instance, model) {_TOLD})" for part in ("sum", "count")
+    )
+    return over(total, count)
+
+
+_TTFT = _of_those_who_tell("llm_request_ttft_seconds")
 _GATEWAY = mean("llm_gateway_ttft_seconds", "")
-_QUEUE = mean("llm_request_queue_seconds", "")
-_PREFILL = mean("llm_request_prefill_seconds", "")
+_QUEUE = _of_those_who_tell("llm_request_queue_seconds")
+_PREFILL = _of_those_who_tell("llm_request_prefill_seconds")
 
 TIME = Panel(
     Kind.STACK,
     "Where a request spends its time",
     "s",
-    (
-        total("queue_mean_seconds", "queue", ORANGE),
-        total("prefill_mean_seconds", "prefill", SKY),
-        total("decode_mean_seconds", "decode", BLUE),
-        total("frontend_residual_seconds", "outside queue and engine", PURPLE),
-    ),
+    bands("outside queue and engine"),
     "Mean seconds of a finished request by phase, over everything selected; the bands add up to its whole time. Only means"
-    " add up: the p95 of one phase is not that of another's request. The last band is what the engine's own clocks leave"
-    " unexplained: API process, tokenizer, hand-over. Time spent preempted shows as decode.",
-    NO_TRAFFIC,
+    " add up: the p95 of one phase is not that of another's request. Outside: what the engine's own clocks leave unexplained, as"
+    " API process, tokenizer, hand-over. Not told apart: time of engines that time no phases. Preempted time shows as decode.",
+    "no traffic, or no engine here times whole requests",
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "api-server-bound"),
     moved=("chat",),
 )
@@ -41,8 +48,8 @@ WHOSE = Panel(
     "Mean wait for a first token from the gateway's clock inwards, over everything selected and one window: what the gateway"
     " saw beyond the engine, what the engine's own TTFT has beyond queue and prefill, and those two. First tokens are counted as"
     " they come, phases when a request ends: where that makes a band negative it is left out. Retries, and gateways in front of"
-    " other engines, are in the gateway's.",
-    NO_TRAFFIC,
+    " other engines, are in the gateway's. Engines that do not time prefill are left out.",
+    "no traffic, or no engine here times its prefill",
     causes=("unbounded-queue", "prefill-bound", "api-server-bound"),
     moved=("chat",),
 )
@@ -58,7 +65,7 @@ UNSEEN = Panel(
     "What lies around queue and engine, as a share of the wait for a first token: by the means of the page, and request by"
     " request where traces tell. High: more GPUs and other batch limits change nothing; look at the API process, its CPU, and"
     " what stands in front.",
-    NO_TRAFFIC,
+    "no traffic, or neither the page nor traces tell it",
     causes=("api-server-bound",),
     moved=("chat",),
 )

@@ -6,7 +6,7 @@ from llmvitals.dashboards.boards.asked import APART, asked, over, quantile, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    NO_TRAFFIC,
+    NOT_SHOWN,
     ORANGE,
     PURPLE,
     SELECTOR,
@@ -96,7 +96,7 @@ OBSERVATIONS = Panel(
     "How many observations each point of the panels above is made of. A p95 of 20 is the second slowest, a p99 of fewer than 100"
     " the slowest: below the dashed line alerts say nothing, and quantiles jump with single requests. A longer time range makes"
     " the windows wider.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     moved=("chat", "few"),
 )
 
@@ -113,7 +113,7 @@ BEYOND = Panel(
     "Observations that are larger than the histogram can tell. Above 0.05 the p95 is only the last edge, above 0.01 the p99 is:"
     " the truth is worse by nobody knows how much. Read means and the share of kept promises then, or give the engine more"
     " edges where it takes them.",
-    NO_TRAFFIC,
+    NOT_SHOWN,
     moved=("chat", "unbounded-queue"),
 )
 
@@ -150,11 +150,11 @@ TRUST = Row(
             _TTFT,
             _FIRST,
             "slo.ttft_seconds",
-            NO_TRAFFIC,
+            NOT_SHOWN,
             "prefill-bound",
         ),
         _edges(
-            "Between which edges p95 of the pace lies", _TPOT, _PACE, "slo.tpot_seconds", NO_TRAFFIC, "batch-too-large"
+            "Between which edges p95 of the pace lies", _TPOT, _PACE, "slo.tpot_seconds", NOT_SHOWN, "batch-too-large"
         ),
     ),
     collapsed=True,

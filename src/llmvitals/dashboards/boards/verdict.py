@@ -6,6 +6,7 @@ server can be told apart by these two.
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.phases import bands
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -25,7 +26,6 @@ from llmvitals.dashboards.model import (
     Row,
     gpu,
     q,
-    total,
 )
 
 VERDICT = Row(
@@ -92,7 +92,8 @@ VERDICT = Row(
                 Query(
                     "checks without input",
                     GREY,
-                    promql=f'sum by (instance, model) (llm_triage_check_state{{state="unknown",{SELECTOR}}})',
+                    promql="sum by (instance, model) (max by (instance, model, cause)"
+                    f' (llm_triage_check_state{{state="unknown",{SELECTOR}}}))',
                 ),
             ),
             "Whether each target gave a readable page, and how many checks lack a number they need. A check without"
@@ -130,17 +131,12 @@ VERDICT = Row(
             Kind.STACK,
             "Where the time goes: queue, prefill, decode, front end",
             "s",
-            (
-                total("queue_mean_seconds", "queue", ORANGE),
-                total("prefill_mean_seconds", "prefill", SKY),
-                total("decode_mean_seconds", "decode", BLUE),
-                total("frontend_residual_seconds", "front end", PURPLE),
-            ),
-            "Mean seconds of a finished request by phase, over everything selected; the bands add up to its whole"
-            " time. Queue wide: admission or capacity, go to 'Queue and admission'. Prefill or decode wide: go to"
-            " 'Engine'. Front end wide: tokenizer or API process, go to 'GPUs and host'. Only finished requests count: while a"
-            " queue stands still, read the age of the oldest request below. Time spent preempted shows as decode.",
-            "no traffic: no request finished in this window",
+            bands("front end"),
+            "Mean seconds of a finished request by phase, over everything selected; the bands add up to its whole time. Queue wide:"
+            " admission or capacity, go to 'Queue and admission'. Prefill or decode wide: go to 'Engine'. Front end wide: tokenizer"
+            " or API process, go to 'GPUs and host'. Not told apart: engines that time no phases. Only finished requests count:"
+            " while a queue stands still, read the age of the oldest request. Preempted time shows as decode.",
+            "no traffic, or no engine here times whole requests",
             causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "api-server-bound"),
             width=12,
             height=9,
