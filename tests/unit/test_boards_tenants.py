@@ -8,8 +8,10 @@ import pytest
 
 from llmvitals.dashboards.boards import tenants
 from llmvitals.dashboards.boards.tenants_calls import STATUSES
+from llmvitals.series import series
 from llmvitals.signals.derived.gateway import LOST_LABELS
-from support.board_numbers import grows, histogram, numbers, prometheus_of, stays
+from support.board_numbers import END, START, STEP, grows, histogram, numbers, prometheus_of, stays
+from support.boards import filled, of
 
 pytestmark = pytest.mark.prometheus
 
@@ -137,3 +139,59 @@ def test_no_line_comes_and_goes_with_a_rank_that_changes():
         for query in (query for panel in row.panels for query in panel.queries):
             ranked = re.findall(r"topk .*", query.promql)
             assert all("[$__range] @ end()" in one for one in ranked), query.promql
+
+
+# -- gateways that name neither model nor tenant, tenants that come and go -------------------------------------------------
+
+
+def of_no_model() -> dict:
+    """A gateway that counts the calls of all models together, and one that does not count by tenant."""
+    plain, busy = {"instance": "plain"}, {"instance": "busy"}
+    found = grows(CALLS, 15, **plain, status="200") | grows(CALLS, 5, **plain, status="429")
+    found |= histogram("llm_gateway_ttft_seconds", 1.0, {"1": 10, "+Inf": 0}, **plain)
+    found |= stays("llm_gateway_connections", 7, **plain) | stays("llm_gateway_upstream_up", 1, **plain, upstream="one")
+    for tenant, tokens in MANY.items():
+        found |= grows(TOKENS, tokens, **busy, tenant=tenant)
+        found |= stays("llm_gateway_tenant_weight", 0.0, **busy, tenant=tenant)
+    return {
+        series(key.name, **{name: value for name, value in key.labels if name != "model"}): (
+            samples if key.label("tenant") not in ("a", "b", "c", "d", "e") else samples[30:]
+        )
+        for key, samples in found.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory):
+    with prometheus_of(tmp_path_factory.mktemp("nameless"), of_no_model()) as found:
+        yield found
+
+
+def test_a_gateway_that_names_no_model_is_there_for_each(nameless):
+    def shown(title: str, *labels: str) -> dict:
+        return numbers(nameless, "tenants", title, *labels, instance="plain", model="m")
+
+    assert shown(STATUSES.title)["served"][()] == pytest.approx(1.0)
+    assert shown("Time to first token, as the gateway saw it")["mean"][()] == pytest.approx(1.0)
+    assert shown("Connections of the gateway")["open"][()] == 7
+    assert shown("Upstreams that the gateway holds fit", "upstream") == {"": {("one",): 1.0}}
+    assert shown("Where first tokens of calls lie", "le")[""]["1",] == pytest.approx(40)
+
+
+def test_calls_of_no_tenant_are_no_tenants(nameless):
+    assert numbers(nameless, "tenants", "Calls by tenant", instance="plain") == {"calls": {}, "other tenants": {}}
+
+
+def test_the_other_tenants_are_there_before_the_largest_come(nameless):
+    tokens, others = (filled(asked.expr, instance="busy") for asked in of("Tokens by tenant", "tenants").asked)
+    before = START + 20 * STEP
+    ranged = {"start": str(before), "end": str(END), "step": "150"}
+    (one,) = nameless.get("query_range", query=others, **ranged)["result"]
+    assert float(one["values"][0][1]) == pytest.approx((MANY["f"] + MANY["g"]) / 15)
+    assert len(nameless.get("query_range", query=tokens, **ranged)["result"]) == 5
+
+
+def test_weights_that_are_all_0_entitle_nobody_to_no_number(nameless):
+    found = numbers(nameless, "tenants", "Share of tokens against the entitled share", "tenant", instance="busy")
+    assert found["entitled"] == {}
+    assert len(found["takes"]) == 5

@@ -6,6 +6,7 @@ import pytest
 
 from llmvitals.dashboards.boards import users
 from llmvitals.dashboards.model import Kind
+from llmvitals.series import series
 from support.board_numbers import grows, histogram, numbers, prometheus_of, stays
 
 pytestmark = pytest.mark.prometheus
@@ -162,3 +163,120 @@ def test_a_click_on_a_point_leads_to_its_trace_where_the_page_has_traces():
     heats = [panel for row in users.BOARD.rows for panel in row.panels if panel.kind is Kind.HEATMAP]
     assert len(heats) == 5
     assert all(len(panel.queries) == 1 for panel in heats)
+
+
+# -- engines that are not alike, a service of several, classes that name no model -----------------------------------------
+
+E2E, DECODE = "llm_request_e2e_seconds", "llm_request_decode_seconds"
+CLASS = {"instance": "whole", "slo_class": "chat"}
+
+
+def nameless(points: dict) -> dict:
+    """What is said of a target and of no model."""
+    return {
+        series(key.name, **{name: value for name, value in key.labels if name != "model"}): samples
+        for key, samples in points.items()
+    }
+
+
+def mixed() -> dict:
+    whole, undivided, part = ({"instance": name} for name in ("whole", "undivided", "part"))
+    found: dict = {}
+    # one tells all phases: 1 + 2 + 4 s and 1 s outside; one, three times as busy, its queue only
+    for family, mean in ((E2E, 8.0), (QUEUE, 1.0), (PREFILL, 2.0), (DECODE, 4.0)):
+        found |= histogram(family, mean, {"+Inf": 10}, **whole)
+    found |= histogram(E2E, 4.0, {"+Inf": 30}, **undivided) | histogram(QUEUE, 2.0, {"+Inf": 30}, **undivided)
+    # edges that differ between them but for 1 and 4 s
+    found |= histogram(TTFT, 1.5, {"1": 10, "2": 0, "4": 10, "+Inf": 0}, **whole)
+    found |= histogram(TTFT, 1.5, {"0.5": 10, "1": 10, "4": 10, "+Inf": 0}, **undivided)
+    found |= grows("llm_requests_finished_total", 10, **whole, reason="stop")
+    found |= grows("llm_requests_finished_total", 30, **undivided)
+    # a service counts the requests of its engines once more; another engine of that model is in none
+    for name, rank, missed in (("whole", "0", 5), ("service", "whole/0", 5), ("part", "0", 1)):
+        labels = {"instance": name, "rank": rank, "objective": "ttft"}
+        found |= grows("llm_promise_requests_total", 10, **labels)
+        found |= grows("llm_promise_missed_total", missed, **labels, edge="2.5")
+    for met, count in (("yes", 8), ("no", 2)):
+        found |= grows("llm_slo_requests_total", count, **CLASS, vantage="engine", met=met)
+    found |= nameless(stays("llm_slo_objective_ratio", 0.9, **CLASS))
+    # three of four calls were refused; of those that were let in none missed
+    found |= stays("llm_goodput_high_ratio", 0.25, **part) | grows("llm_requests_rejected_total", 30, **part)
+    return found | grows("llm_requests_finished_total", 10, **part, reason="stop")
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory):
+    with prometheus_of(tmp_path_factory.mktemp("unlike"), mixed()) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("board", "title", "front"),
+    [
+        ("users", "Where a request spends its time", "outside queue and engine"),
+        ("service", "Where the time goes: queue, prefill, decode, front end", "front end"),
+    ],
+)
+def test_bands_add_up_to_the_whole_where_one_engine_times_no_phases(unlike, board, title, front):
+    bands = {name: value[()] for name, value in numbers(unlike, board, title).items()}
+    # means over all forty requests of a page, of which ten are told phase by phase
+    expected = {
+        "queue": (10 + 60) / 40,
+        "prefill": 20 / 40,
+        "decode": 40 / 40,
+        front: 10 / 40,
+        "not told apart": 60 / 40,
+    }
+    assert bands == pytest.approx(expected)
+    assert sum(bands.values()) == pytest.approx((80 + 120) / 40)
+    alone = {name: value for name, value in numbers(unlike, board, title, instance="undivided").items() if value}
+    assert {name: value[()] for name, value in alone.items()} == pytest.approx({"queue": 2.0, "not told apart": 2.0})
+
+
+def test_the_wait_for_a_first_token_is_that_of_engines_which_time_their_prefill(unlike):
+    bands = numbers(unlike, "users", "Whose time is the wait for the first token")
+    assert bands["engine's queue"] == {(): pytest.approx(1.0)}
+
+
+def test_buckets_of_engines_with_other_edges_are_counted_where_all_have_one(unlike):
+    ((_, buckets),) = numbers(unlike, "users", "Where first tokens lie", "le").items()
+    assert buckets == {
+        ("1",): pytest.approx(4 * (10 + 20)),
+        ("4",): pytest.approx(4 * (20 + 30)),
+        ("+Inf",): pytest.approx(4 * (20 + 30)),
+    }
+    found = numbers(unlike, "users", "What users of each model get", "model")
+    # of 50 first tokens 30 lie below 1 s, so the 25th at 25/30 of it; the 47.5th at 17.5 of the 20 up to 4 s
+    assert found["TTFT p50"]["m",] == pytest.approx(25 / 30)
+    assert found["TTFT p95"]["m",] == pytest.approx(1 + 3 * 17.5 / 20)
+
+
+def test_a_service_counts_no_request_of_its_engines_again(unlike):
+    assert numbers(unlike, "users", "What users of each model get", "model")["First tokens in time"][
+        "m",
+    ] == pytest.approx(1 - 6 / 20)
+
+
+def test_sequences_without_a_reason_did_not_end_for_another(unlike):
+    found = numbers(unlike, "users", "How answers end")
+    assert found == {
+        "said all": {(): pytest.approx(1.0)},
+        "cut off (length)": {},
+        "aborted": {},
+        "other reasons": {},
+    }
+
+
+def test_a_class_keeps_its_objective_where_a_model_is_chosen(unlike):
+    found = numbers(unlike, "users", "Goodput by class, exact", "slo_class", model="m")
+    assert found["goodput"] == {("chat",): pytest.approx(0.8)}
+    assert found["objective"] == {("chat",): 0.9}
+    burn = numbers(unlike, "users", "How fast a class uses up what may miss", "slo_class", model="m")
+    assert burn["burn"] == {("chat",): pytest.approx(2.0)}
+    left = numbers(unlike, "users", "Error budget left, of the time shown", "instance", model="m")
+    assert left["whole promise"] == {("whole",): pytest.approx(-1.0)}
+
+
+def test_as_many_as_finished_may_have_been_well_though_most_were_refused(unlike):
+    title = "Goodput: requests and tokens a second inside every promise"
+    assert numbers(unlike, "users", title, "instance")["requests, at most"] == {("part",): pytest.approx(10 / 15)}
