@@ -57,9 +57,8 @@ PLACED = Panel(
     ),
     "Each point is a replica: KV usage that is reached, and for how much of the time its SMs are active. Right and low:"
     " memory binds, seats are lost to KV. Right and high: full and working. Left and high: compute binds. Left and low:"
-    " idle, or held up in front if requests wait. The lines are those of the checks: KV {lines[0]:g}, SMs {lines[1]:g}."
-    " Hollow squares: only utilisation is known, and one that is high says that something ran, not how much of the chip it"
-    " used. Hover for the name, click for the triage.",
+    " idle, or held up in front if requests wait. The lines are the checks': KV {lines[0]:g}, SMs {lines[1]:g}. Hollow"
+    " squares: only utilisation is known, which says that something ran, not how much of the chip it used.",
     "no replica has both numbers: KV usage, and a GPU joined to it",
     causes=("kv-cache-saturation", "preemption-thrash", "batch-too-small", "prefill-bound"),
     moved=("hardware-throttled", "low-clocks"),
@@ -82,7 +81,7 @@ UNPLACED = Panel(
     "Replicas that have no place beside, for want of one of the two numbers. No GPU activity: no GPU is joined, or its"
     " exporter shows neither activity nor utilisation. No KV usage: the engine does not say it, or not enough to rule out"
     " that the gauge under-reads. The app's page of replicas has the reason of each.",
-    "every replica has its place, or none answers",
+    "every replica has its place, or none says how many requests run",
     causes=("telemetry-broken",),
     width=8,
     height=11,

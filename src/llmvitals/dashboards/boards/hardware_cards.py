@@ -13,11 +13,17 @@ RANGE = "[$__range] @ end()"
 
 def named(series: str) -> str:
     """The same series with the card's name in ``card``: its number and the beginning of its id, after its machine where the
-    target's labels tell that. Numbers alone repeat on every machine, and whole ids cannot be read out.
+    target's labels tell that, and of a MIG slice the slice's own number. Numbers alone repeat on every machine, and whole ids
+    cannot be read out.
     """
     node = f'label_replace({series}, "node", "$1 ", "node", "(.+)")'
-    short = f'label_replace({node}, "id", " $1", "gpu", "(.{{0,12}}).*")'
+    short = f'label_replace({node}, "id", " $1$2", "gpu", "(.{{0,12}})[^/]*(/.*)?")'
     return f'label_join({short}, "card", "", "node", "index", "id")'
+
+
+def on_boards(series: str) -> str:
+    """The same series with the card that a MIG slice is a part of in ``board``; a whole card is its own."""
+    return f'label_replace({series}, "board", "$1", "gpu", "([^/]*).*")'
 
 
 def told(series: str, *labels: str) -> str:

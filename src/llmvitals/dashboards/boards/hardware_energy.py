@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.hardware_cards import RANGE
+from llmvitals.dashboards.boards.hardware_cards import RANGE, on_boards
 from llmvitals.dashboards.model import (
     GREY,
     INSTANCE,
@@ -20,25 +20,39 @@ from llmvitals.dashboards.model import (
 
 _ENERGY = f"llm_gpu_energy_joules_total{{{INSTANCE}}}"
 _TOKENS = f"llm_generation_tokens_total{{{SELECTOR}}}"
-_SERVES = f"(sum by (instance) (llm_requests_running{{{SELECTOR}}}) > 0)"
+_RUNNING = f"sum by (instance) (llm_requests_running{{{SELECTOR}}})"
+_SERVES = f"({_RUNNING} > 0 or max by (instance) (llm_target_up{{{INSTANCE}}}) == 1 unless on (instance) {_RUNNING})"
+"""Replicas that serve somebody; one that does not say how many run is taken to."""
+
+_ELSEWHERE = (
+    f"(count by (instance) (llm_generation_tokens_total{{{INSTANCE}}})"
+    f" unless on (instance) count by (instance) ({_TOKENS}))"
+)
+"""Replicas of other models than the chosen: their tokens are not counted, so their energy is not."""
+
 _NO_COUNTER = "no energy counter on the GPU exporter's page"
 
 
 def _of_replicas(of_card: str) -> str:
-    """The cards of each replica together, each counted once."""
-    return f"sum by (instance) (max by (instance, gpu) ({of_card}))"
+    """The cards of each replica together, each counted once: exporters show a card's energy for each of its MIG slices."""
+    return f"sum by (instance) (max by (instance, board) ({on_boards(f'({of_card})')}))"
 
 
 def _split(watts: str) -> tuple[str, str]:
-    """Watts of replicas that serve somebody, and of all others, cards without an engine among them; 0 where all are the other."""
-    serves = f"sum by () ({watts} and on (instance) {_SERVES})"
-    idles = f"sum by () ({watts} unless on (instance) {_SERVES})"
+    """Watts of cards that serve somebody, and of all others, those without an engine among them; 0 where all are the other.
+
+    A card that several replicas share, whole or in slices, counts once, and serves while one of them does.
+    """
+    cards = on_boards(f"({watts})")
+    serving = f"max by (board) ({cards} and on (instance) {_SERVES})"
+    serves = f"sum by () ({serving})"
+    idles = f"sum by () (max by (board) ({cards}) unless on (board) {serving})"
     return f"({serves} or {idles} * 0)", f"({idles} or {serves} * 0)"
 
 
-_RATE = _of_replicas(f"rate({_ENERGY}[{WINDOW}])")
-_DRAWN = _of_replicas(f"rate({_ENERGY}[{WINDOW}]) or llm_gpu_power_watts{{{INSTANCE}}}")
-_COUNTED, _ANY = _split(_RATE), _split(_DRAWN)
+_RATE = f"rate({_ENERGY}[{WINDOW}])"
+_COUNTED = _split(f"{_RATE} unless on (instance) {_ELSEWHERE}")
+_ANY = _split(f"{_RATE} or llm_gpu_power_watts{{{INSTANCE}}}")
 _THOUSANDS = f"(sum by () (rate({_TOKENS}[{WINDOW}])) > 0) * 1000"
 
 PER_TOKENS = Panel(
@@ -49,10 +63,10 @@ PER_TOKENS = Panel(
         Query("cards that serve", ORANGE, promql=f"{_COUNTED[0]} / {_THOUSANDS}", by=()),
         Query("idle cards beside them", GREY, promql=f"{_COUNTED[1]} / {_THOUSANDS}", by=()),
     ),
-    "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of replicas that"
-    " serve, the upper one of those that nobody asks and of cards without an engine: it is what packing, scaling"
-    " down or sleeping would save. 3.6 million joules are one kWh. Small batches cost most: weights are read once"
-    " for each step, whoever shares it.",
+    "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of cards that"
+    " serve, the upper one of those whose replicas nobody asks and of cards without an engine: it is what packing,"
+    " scaling down or sleeping would save. A shared card counts once. 3.6 million joules are one kWh. Small batches"
+    " cost most: weights are read once for each step, whoever shares it.",
     f"{NO_TRAFFIC}: no token came out, or {_NO_COUNTER}",
     causes=("batch-too-small", "unbounded-output"),
 )
@@ -65,9 +79,9 @@ DRAWN = Panel(
         Query("cards that serve", ORANGE, promql=_ANY[0], by=()),
         Query("idle cards", GREY, promql=_ANY[1], by=()),
     ),
-    "Power of all chosen cards, by the energy counter or, without one, by the power reading. Idle: the replica"
-    " serves nobody at that moment, or no engine is joined to the card. A loaded model alone keeps a card well above"
-    " its lowest draw.",
+    "Power of all chosen cards, each once, by the energy counter or, without one, by the power reading. Idle: its"
+    " replicas serve nobody at that moment, or no engine is joined to the card; one that does not say how many"
+    " requests run is taken to serve. A loaded model alone keeps a card well above its lowest draw.",
     "neither an energy counter nor power on the GPU exporter's page",
     causes=("batch-too-small",),
     moved=("idle", "hardware-throttled"),
@@ -96,8 +110,9 @@ TABLE = Panel(
         ),
     ),
     "Energy of each replica's cards over the chosen time, for every thousand of its output tokens, and its mean"
-    " power. Replicas of one model that differ: unequal load, unequal batches, or a card that is held down. A"
-    " replica with energy and without the number of tokens served nobody.",
+    " power. Replicas of one model that differ: unequal load, unequal batches, or a card that is held down. A card"
+    " that replicas share, whole or in slices, counts whole for each. Energy without a number of tokens: it served"
+    " nobody, or does not count tokens.",
     _NO_COUNTER,
     causes=("batch-too-small", "hardware-event"),
     moved=("idle",),

@@ -9,6 +9,7 @@ from llmvitals.dashboards.boards.hardware_cards import (
     card,
     named,
     of_cards,
+    on_boards,
     share,
     shown,
 )
@@ -74,8 +75,11 @@ UTILISATION = Panel(
 
 
 def _of_all(family: str) -> str:
-    """A family of bytes over every chosen card, each counted once however many engines share it."""
-    return f"sum by () (max by (gpu) ({family}{{{INSTANCE}}}))"
+    """A family of bytes over every chosen card, each counted once however many engines share it, and a slice not beside its
+    whole card.
+    """
+    whole, slices = (on_boards(f'{family}{{gpu{how}".+/.+",{INSTANCE}}}') for how in ("!~", "=~"))
+    return f"sum by () (max by (gpu) ({whole} or {slices} unless on (board) {whole}))"
 
 
 _PROCESS = "llm_gpu_process_memory_bytes"
@@ -199,14 +203,14 @@ _HELD_FOR_LONGER = 0.01  # of the time: less is a moment of a boost
 
 
 def _held() -> str:
-    """The worst reason that holds a card's clocks, 1 for any while its engine serves nobody, 0 for none."""
+    """The worst reason that holds a card's clocks, 1 for any while its engine says that it serves nobody, 0 for none."""
     one = " or ".join(
         f'(rate({_HELD}{{reason=~"{labels}",{INSTANCE}}}[{WINDOW}]) > bool {_HELD_FOR_LONGER}) * {number}'
         for number, labels, _, _ in _HOLDERS
     )
     worst = f"max by (instance, card) ({named(f'({one})')})"
-    serves = f"sum by (instance) (llm_requests_running{{{SELECTOR}}}) > 0"
-    return f"{worst} and on (instance) ({serves}) or clamp_max({worst}, 1)"
+    nobody = f"sum by (instance) (llm_requests_running{{{SELECTOR}}}) == 0"
+    return f"{worst} unless on (instance) ({nobody}) or clamp_max({worst}, 1)"
 
 
 HOLDERS = Panel(

@@ -91,7 +91,7 @@ WHERE = Row("Which card is where", (IDENTITY, CARDS))
 
 def _of_link(legend: str, color: str, family: str, link: str) -> Query:
     limit = of_cards("llm_gpu_link_limit_bytes_per_second", where=f'link="{link}",')
-    return card(legend, color, share(of_cards(family, agg="sum"), limit), dashed=link == "pcie")
+    return card(legend, color, share(of_cards(family), limit), dashed=link == "pcie")
 
 
 LINK_SHARE = Panel(
@@ -116,8 +116,8 @@ LINK_TRAFFIC = Panel(
     "Link traffic",
     "Bps",
     (
-        shown("llm_gpu_nvlink_bytes_per_second", "NVLink", GREEN, agg="sum"),
-        shown("llm_gpu_pcie_bytes_per_second", "PCIe", BLUE, agg="sum", dashed=True),
+        shown("llm_gpu_nvlink_bytes_per_second", "NVLink", GREEN),
+        shown("llm_gpu_pcie_bytes_per_second", "PCIe", BLUE, dashed=True),
     ),
     "Bytes that each card moves to its peers and to the host in a second, both ways. GPUs that share a layer and"
     " talk over PCIe alone are slow at it. PCIe that is busy on a single card: weights are loaded, or KV is moved to"

@@ -6,6 +6,7 @@ from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
+    INSTANCE,
     NO_EXPORTER,
     ORANGE,
     PURPLE,
@@ -65,6 +66,18 @@ WALL = Panel(
     leads=Leads.APP,
 )
 
+_BOUND = f"llm_binding{{{SELECTOR}}}[$__range] @ end()"
+_TOLD = f"max by (instance) (count_over_time(llm_target_up{{{INSTANCE}}}[$__range] @ end()))"
+
+
+def _often(which: str) -> str:
+    """How often each resource bound, of all moments of the replicas that ``which`` leaves: a service is no replica beside its
+    engines, and one that was there for a minute weighs a minute.
+    """
+    at, of = (f"sum by (resource) ({what}_over_time({_BOUND}) {which})" for what in ("sum", "count"))
+    return f"{at} / ({of} > 0)"
+
+
 WALLS = Panel(
     Kind.BARS,
     "How often each wall, of this time",
@@ -73,13 +86,13 @@ WALLS = Panel(
         Query(
             "",
             GREEN,
-            promql=f"avg by (resource) (avg_over_time(llm_binding{{{SELECTOR}}}[$__range] @ end()))",
+            promql=f"{_often(f'and on (instance) {_TOLD}')} or {_often(f'unless on (instance) {_TOLD}')}",
             by=("resource",),
         ),
     ),
-    "Share of the chosen time that the chosen replicas were at each wall, on average. What is at the top most of the"
-    " time is what to buy or to set: more KV (a smaller model, more memory), more seats, faster or more GPUs, or"
-    " nothing at all.",
+    "Share of the chosen time that the chosen replicas were at each wall, all their moments together. What is at the"
+    " top most of the time is what to buy or to set: more KV (a smaller model, more memory), more seats, faster or more"
+    " GPUs, or nothing at all.",
     NO_EXPORTER,
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound"),
     top=1,
