@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from llmvitals.dashboards.boards import fleet
+from llmvitals.dashboards.boards.verdict import VERDICT
 from llmvitals.dashboards.model import Kind
 from llmvitals.dashboards.promql import kept, promql
 from llmvitals.series import series
@@ -364,3 +365,90 @@ def test_the_youngest_processes_are_told_with_their_restarts(prometheus):
     assert set(ages) == {"busy", "calm", "also-calm", ("busy", "west")}
     assert set(ages.values()) == {3600 + STEP * (PAGES - 1)}
     assert set(column(prometheus, panel, "Restarts in this time").values()) == {0}
+
+
+# -- ranks, an exporter that is scraped twice, servers behind one address ---------------------------------------------------
+
+
+def of_ranks() -> Points:
+    """A server of two ranks, each with 300 tokens free, of which the fuller one stays and the other fills."""
+    found = service("ranks", mean_context_tokens=200, requests_waiting=0)
+    for rank, tokens, usage in (("0", 3000, lambda _: 0.9), ("1", 500, lambda page: page / 100)):
+        scope = {"instance": "ranks", "model": "tiny", "engine": "vllm", "rank": rank, **PLACE}
+        found[series("llm_kv_capacity_tokens", **scope)] = level(tokens)
+        found[series("llm_kv_usage_ratio", **scope)] = track(usage)
+    return found
+
+
+def twice(points: Points) -> Points:
+    """As two jobs scrape it."""
+    return {key.plus(job=job): samples for key, samples in points.items() for job in ("one", "two")}
+
+
+def in_turns(instance: str, *, behind: bool) -> Points:
+    """Start times that go back and forth, and whether that is known."""
+    scope = {"instance": instance, **PLACE}
+    found = {series("llm_process_start_time_seconds", **scope): track(lambda page: START - 3600 - page % 2)}
+    if behind:
+        found[series("llm_processes_behind", **scope, model="tiny", window="60s")] = level(2)
+    return found
+
+
+def ended(instance: str, reason: str) -> Points:
+    """A container that ended once in the time shown: the increase is a little more than one."""
+    return {
+        series("llm_host_restarts_total", instance=instance, **PLACE, reason=reason): track(lambda page: page >= 20)
+    }
+
+
+UNKNOWN = {"cause": "cold-start", "state": "unknown"}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("odd-fleet")
+    scraped = service("twice", "double", hurt=True, outcome=Outcome.CAUSE, cause="cold-start", requests_running=1)
+    scraped[series("llm_triage_check_state", instance="twice", model="double", **PLACE, **UNKNOWN)] = level(1)
+    parts = (of_ranks(), twice(scraped), in_turns("shared", behind=True), in_turns("restarted", behind=False))
+    parts += (ended("restarted", "oom"),)
+    load_blocks(openmetrics({key: value for points in parts for key, value in points.items()}), folder / "data")
+    with PrometheusServer(folder) as server:
+        yield server
+
+
+@pytest.mark.prometheus
+def test_a_request_fits_into_one_rank_or_not_at_all(odd):
+    # 300 tokens are free in each, of which a request takes 200: one fits into each, though 600 are free
+    assert column(odd, fleet.ROOM, "Free KV")["ranks"] == pytest.approx(300 + 500 * 0.6)
+    assert column(odd, fleet.ROOM, "More requests")["ranks"] == 2
+
+
+@pytest.mark.prometheus
+def test_the_rank_that_grows_is_the_one_that_will_be_full(odd):
+    # the second rank grew by a hundredth a page and has six tenths left; the fuller one does not move
+    assert column(odd, fleet.ROOM, "Full in")["ranks"] == pytest.approx(60 * STEP, rel=0.01)
+
+
+@pytest.mark.prometheus
+def test_an_exporter_that_is_scraped_twice_makes_no_second_service(odd):
+    told = {query.legend: found(odd, query)[0][1] for query in fleet.COUNTS.queries}
+    assert (told["users are hurt"], told["cause found"], told["healthy"]) == (1, 1, 1)
+    hurt = next(q for q in PANELS["Replicas, model by model"].queries if q.legend == "users hurt")
+    assert {labels["model"]: value for labels, value in found(odd, hurt)} == {"double": 1, "tiny": 0}
+    blind = next(panel for panel in VERDICT.panels if panel.title == "Can the numbers be trusted?").queries[1]
+    assert [value for _, value in found(odd, blind)] == [1]
+    assert column(odd, TABLE, "Verdict")["twice"] == fleet._HURT + 4
+
+
+@pytest.mark.prometheus
+def test_servers_that_take_turns_did_not_begin_anew(odd):
+    panel = PANELS["Youngest processes: restarts and cold starts"]
+    assert column(odd, panel, "Restarts in this time") == {"restarted": PAGES - 1}
+    assert column(odd, panel, "Ended by its host") == {"restarted": 1}
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("query", TABLE.queries, ids=lambda query: query.column)
+def test_no_line_is_there_twice_of_an_exporter_that_is_scraped_twice(odd, query):
+    rows = found(odd, query)
+    assert len(rows) == len({tuple(labels.get(name, "") for name in kept(("instance", "model"))) for labels, _ in rows})
