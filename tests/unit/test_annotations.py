@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from llmvitals.dashboards.annotations import MARKS, Mark
 from llmvitals.dashboards.model import PLACE, Query
 from llmvitals.dashboards.promql import promql
+from llmvitals.dashboards.raw import draw
 from llmvitals.series import series
+from llmvitals.settings import Settings
 from support.boards import DATA, filled
 from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
 
@@ -69,6 +71,9 @@ def points() -> Points:
         series("llm_host_started_time_seconds", instance="c"): track(
             lambda at: began if at < DOWN else START + DOWN - 4
         ),
+        # an engine's own page, scraped without an exporter
+        series("process_start_time_seconds", instance="10.0.0.7:8000", job="vllm"): first,
+        series("process_start_time_seconds", instance="10.0.0.8:8000", job="vllm"): track(began),
         series("llm_gpu_xid_events_total", **gpu): track(0),
         series("llm_gpu_xid_events_total", xid="31", **gpu): track(1),  # known from the beginning
         series("llm_gpu_xid_events_total", xid="79", **gpu): track(lambda at: 1 + (at >= AGAIN), XID),
@@ -134,6 +139,13 @@ def test_a_restart_is_where_the_process_began_however_long_it_was_away(prometheu
         Drawn(DOWN - 4, DOWN - 4, "restart of c"),
         Drawn(BORN, BORN, "restart of a"),
     ]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_restart_is_marked_on_a_board_of_raw_series_as_well(prometheus, step):
+    (mark,) = draw.boards(Settings())["dashboards/raw/vllm.json"]["annotations"]["list"]
+    told = replace(BY_NAME["Engine restarts"], promql=mark["expr"].replace("$job", ".*"))
+    assert drawn(prometheus, told, step) == [Drawn(BORN, BORN, "restart of 10.0.0.7:8000")]
 
 
 def test_a_restart_before_the_chosen_time_is_not_marked(prometheus):

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards import BOARDS, watching
 from llmvitals.dashboards.model import Kind
 from llmvitals.dashboards.promql import promql, queries
@@ -236,6 +237,18 @@ def test_what_is_chosen_at_the_top_is_chained(edition: Edition) -> None:
     asked = [v for v in variables if v["type"] == "query"]
     for at, variable in enumerate(asked):
         assert all(f"${earlier['name']}" in variable["query"]["query"] for earlier in asked[:at])
+
+
+@EACH
+def test_restarts_are_marked_as_on_the_other_boards_where_the_page_tells_of_them(edition: Edition) -> None:
+    marks = DRAWN[f"dashboards/raw/{edition.stem}.json"]["annotations"]["list"]
+    telling = {"vllm", "vllm-0.9.2-0.11", "vllm-0.4-0.9.1"}
+    start = 'process_start_time_seconds{job=~"$job",instance=~"$instance"}'
+    asked = f"max by (job, instance) ({start} > min_over_time({start}[$__range] @ end())) * 1000"
+    assert [mark["expr"] for mark in marks] == ([asked] if edition.stem in telling else [])
+    ours = next(m for m in grafana.drawn(BOARDS[0], SETTINGS)["annotations"]["list"] if m["name"] == "Engine restarts")
+    for mark in marks:
+        assert mark == {**ours, "expr": mark["expr"]}
 
 
 @EACH

@@ -39,18 +39,18 @@ def _said(label: str, words: str, promql: str) -> str:
     return f'label_replace({promql}, "{label}", "{words}", "", "")'
 
 
-def _restarted() -> str:
+def restarted(family: str) -> str:
     """When the newest process began, in milliseconds, where an older one was seen in this time: a start time only grows.
 
-    A container's start stands in where the page does not say when its process began.
+    ``family``: a start time in unix seconds.
     """
-    return " or ".join(
-        f"max by (instance) ({series} > min_over_time({series}[$__range] @ end())) * 1000"
-        for series in (
-            f"llm_process_start_time_seconds{{{INSTANCE}}}",
-            f"llm_host_started_time_seconds{{{INSTANCE}}}",
-        )
-    )
+    series = f"{family}{{{INSTANCE}}}"
+    return f"max by (instance) ({series} > min_over_time({series}[$__range] @ end())) * 1000"
+
+
+PROCESS_START = "llm_process_start_time_seconds"
+_CONTAINER_START = "llm_host_started_time_seconds"
+"""Stands in where the page does not say when its process began."""
 
 
 _WATCHED = f"count by () (llm_target_up{{{INSTANCE}}} offset {STEP})"
@@ -104,6 +104,15 @@ def _reloaded() -> str:
     )
 
 
+RESTARTS = Mark(
+    "Engine restarts",
+    GREY,
+    f"{restarted(PROCESS_START)} or {restarted(_CONTAINER_START)}",
+    "restart of {{instance}}",
+    "Its process began anew: what it had cached and queued is gone.",
+    moment=True,
+)
+
 MARKS: tuple[Mark, ...] = (
     Mark(
         "Alerts",
@@ -112,14 +121,7 @@ MARKS: tuple[Mark, ...] = (
         "{{alertname}} {{instance}} {{model}}",
         "{{severity}} {{cause}}",
     ),
-    Mark(
-        "Engine restarts",
-        GREY,
-        _restarted(),
-        "restart of {{instance}}",
-        "Its process began anew: what it had cached and queued is gone.",
-        moment=True,
-    ),
+    RESTARTS,
     Mark(
         "Deploys",
         BLUE,

@@ -16,11 +16,11 @@ TAG = "llmvitals"
 SERVICE = "llmvitals-serving"
 """The identity of the board of one service."""
 
-SCOPE = (*PLACE, "model", "instance")
+TARGET = (*PLACE, "model", "instance")
 """The labels by which a target is chosen: variables of every board, and parameters of the app."""
 
 _TIMES = "from=${__from}&to=${__to}"
-_CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in SCOPE)
+_CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in TARGET)
 
 OTHERS = core.DashboardLink(
     type="dashboards", title="Boards", tags=[TAG], asDropdown=True, keepTime=True, includeVars=True
@@ -75,7 +75,7 @@ def common(panel: Panel) -> tuple[str, ...]:
 
 def of_value(leads: Leads, labels: Iterable[str], settings: Settings, holder: str = "__field.labels") -> list[Json]:
     """The links of a value whose series has ``labels``. ``holder``: what knows them; of a table's row, ``__data.fields``."""
-    there = [name for name in SCOPE if name in set(labels)]
+    there = [name for name in TARGET if name in set(labels)]
     if leads is Leads.APP:
         chosen = "&".join(f"{name}=${{{holder}.{name}}}" for name in there)
         return [{"title": "Triage app", "url": _app(settings, chosen, _TIMES), "targetBlank": True}]

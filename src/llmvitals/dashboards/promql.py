@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +12,7 @@ from llmvitals.settings import Burn, Settings
 from llmvitals.signals.algebra import Quantile
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.signals.promql import to_promql
+from llmvitals.signals.promql_ast import quoted
 
 _SIGNAL = re.compile(r"<(\w+)>")
 _SETTING = re.compile(r"<(\w+(?:\.\w+)+)>")
@@ -66,7 +66,7 @@ def kept(by: tuple[str, ...]) -> tuple[str, ...]:
 
 def _said(value: float | str) -> str:
     """A setting inside PromQL: a number, or text that stands between quotation marks."""
-    return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else f"{value:g}"
+    return quoted(value)[1:-1] if isinstance(value, str) else f"{value:g}"
 
 
 def limits(panel: Panel | Query, settings: Settings) -> tuple[tuple[float, str], ...]:

@@ -61,18 +61,18 @@ def _choice(name: str, label: str, description: str, within: str) -> Variable:
 
 def marks() -> list[Json]:
     """What every panel over time may show: one kind of marks each, switched on and off at the top of the board."""
-    return [_mark(mark) for mark in MARKS]
+    return [marked(mark, promql(Query("", mark.color, promql=mark.promql))) for mark in MARKS]
 
 
-def _mark(mark: Mark) -> Json:
-    """Grafana's form; its Prometheus source reads titles, texts and whether a value is the moment."""
+def marked(mark: Mark, asked: str) -> Json:
+    """Grafana's form of a mark that asks this PromQL; its source reads titles, texts and whether a value is the moment."""
     return {
         "name": mark.name,
         "datasource": SOURCE,
         "enable": mark.shown,
         "hide": False,
         "iconColor": mark.color,
-        "expr": promql(Query("", mark.color, promql=mark.promql)),
+        "expr": asked,
         "titleFormat": mark.title,
         "textFormat": mark.text,
         "useValueForTime": mark.moment,

@@ -105,10 +105,11 @@ def quoted(text: str) -> str:
 def _matcher(matcher: Matcher) -> str:
     if len(matcher.values) == 1:
         return f"{matcher.label}={quoted(matcher.values[0])}"
-    return f"{matcher.label}=~{quoted('|'.join(map(_literal, matcher.values)))}"
+    return f"{matcher.label}=~{quoted('|'.join(map(literal, matcher.values)))}"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Text inside a regular expression, as RE2 reads it."""
     return "".join(f"\\{char}" if char in _REGEX_SPECIAL else char for char in text)
 
 

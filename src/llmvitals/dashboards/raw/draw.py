@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmvitals.dashboards import grafana
-from llmvitals.dashboards.model import GREY, INSTANCE, WINDOW
+from llmvitals.dashboards.annotations import PROCESS_START, RESTARTS, restarted
 from llmvitals.dashboards.raw.boards import board
 from llmvitals.dashboards.raw.editions import EDITIONS, Edition
 from llmvitals.dashboards.raw.names import CannotError
 from llmvitals.dashboards.raw.translate import translated
 from llmvitals.dashboards.shapes import Json, Variable
-from llmvitals.dashboards.variables import SOURCE
+from llmvitals.dashboards.variables import SOURCE, marked
 from llmvitals.settings import Settings
 
 TAG = "llmvitals-raw"
@@ -73,15 +73,7 @@ def _choice(edition: Edition, name: str, title: str, description: str, label: st
 def _marks(edition: Edition) -> Iterator[Json]:
     """Restarts, where the engine's page tells when its process began."""
     try:
-        asked = translated(f"changes(llm_process_start_time_seconds{{{INSTANCE}}}[{WINDOW}]) > 0", edition)
+        asked = translated(restarted(PROCESS_START), edition)
     except CannotError:
         return
-    yield {
-        "name": "Engine restarts",
-        "datasource": SOURCE,
-        "enable": True,
-        "hide": False,
-        "iconColor": GREY,
-        "expr": asked,
-        "titleFormat": "restart of {{instance}}",
-    }
+    yield marked(RESTARTS, asked)

@@ -7,7 +7,6 @@ number they are added.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -29,6 +28,7 @@ from llmvitals.dashboards.raw.tree import (
     walk,
 )
 from llmvitals.schema import family_of
+from llmvitals.signals.promql_ast import literal, quoted
 
 _OWN = frozenset({"instance", "model", "le", *PLACE})
 _JOB = Matcher("job", "=~", "$job")
@@ -286,7 +286,7 @@ def _told(node: Node, b: Branch) -> Node:
 
 
 def _text(value: str) -> Literal:
-    return Literal('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    return Literal(quoted(value))
 
 
 def _tagged(node: Node, label: str, value: str) -> Node:
@@ -303,9 +303,4 @@ def _either(nodes: list[Node], on: tuple[str, ...]) -> Node:
 
 def _any(values: Iterable[str]) -> str:
     several = sorted(values)
-    return several[0] if len(several) == 1 else "|".join(map(_literal, several))
-
-
-def _literal(text: str) -> str:
-    """Text inside a regular expression, as RE2 reads it."""
-    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)
+    return several[0] if len(several) == 1 else "|".join(map(literal, several))

@@ -1,6 +1,7 @@
 """PromQL as a tree: what our boards write, read and written again. Variables of Grafana stay as they are.
 
-What cannot be read is an error, never a guess. The grammar is Prometheus' 2.42, as far as boards use it.
+What cannot be read is an error, never a guess. The grammar is Prometheus' 2.42, as far as boards use it. The parser that is on PyPI
+(``promql-parser`` 0.12) refuses Grafana's variables, and its nodes cannot be made or changed, so nothing can be translated with it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+
+from llmvitals.signals.promql_ast import quoted
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -131,7 +135,7 @@ def show(node: Node) -> str:
         case Literal(text):
             return text
         case Selector(name, matchers, window, moved):
-            inside = ",".join(f"{m.label}{m.op}{json.dumps(m.value, ensure_ascii=False)}" for m in matchers)
+            inside = ",".join(f"{m.label}{m.op}{quoted(m.value)}" for m in matchers)
             return name + (f"{{{inside}}}" if inside else "") + window + moved
         case Over(inner, window, moved):
             return f"({show(inner)}){window}{moved}"
@@ -152,8 +156,9 @@ def _operand(node: Node) -> str:
     return f"({show(node)})" if isinstance(node, Infix) else show(node)
 
 
+@cache
 def read(text: str) -> Node:
-    """The tree of a query. Raises ``ValueError`` where it is none."""
+    """The tree of a query, which every edition reads anew. Raises ``ValueError`` where it is none."""
     reader = _Reader(text)
     found = reader.infix(0)
     if reader.kind:
