@@ -5,7 +5,7 @@ import pytest
 from llmvitals.dashboards.boards import engine
 from llmvitals.dashboards.boards.engine_cache import PREFIX_GAP, SAVED, SOURCES
 from llmvitals.dashboards.boards.engine_features import ADAPTERS, DRAFTS, ESTIMATED, MOVEMENT
-from llmvitals.dashboards.boards.engine_kv import KV_REPLICAS, KV_SPREAD, RECOMPUTED, ROOM
+from llmvitals.dashboards.boards.engine_kv import CAPACITY, KV_REPLICAS, KV_SPREAD, RECOMPUTED, ROOM
 from llmvitals.dashboards.boards.engine_state import BUSY, STATES
 from llmvitals.dashboards.boards.engine_steps import EVEN, PACE, PER_GPU, PREFILL_COST, STEP_TIME, THROUGHPUT, WASTED
 from llmvitals.dashboards.model import Kind
@@ -108,6 +108,20 @@ def prometheus(tmp_path_factory):
             for index in range(2)
         },
     }
+    # two ranks of one server: each has a pool of 1,000 tokens, makes 20 steps a second and estimates a quarter of its GPU's peak
+    for rank in ("0", "1"):
+        of_rank = {
+            "kv_capacity_tokens": level(1000),
+            "kv_usage_ratio": level(0.5),
+            "requests_running": level(3),
+            "iteration_tokens_count": grows(20.0),
+            "estimated_flops_total": grows(H100.flops / 4),
+        }
+        points |= server("ranks", **{f"{name}__rank__{rank}": value for name, value in of_rank.items()})
+    points |= server("ranks", mean_context_tokens=level(100))
+    # one that prefills with one rank and decodes with another
+    points |= server("halves", engine_role__role__prefill=level(1), requests_running=level(5))
+    points |= server("halves", engine_role__role__decode=level(1))
     load(points, folder)
     with PrometheusServer(folder) as found:
         yield found
@@ -119,20 +133,23 @@ def panel(row, title):
 
 def test_the_full_replica_shows_beside_a_mean_that_hides_it(prometheus):
     found = {
-        legend: values["tiny" if "tiny" in values else ""] for legend, values in says(prometheus, KV_SPREAD).items()
+        legend: values["tiny" if "tiny" in values else ""]
+        for legend, values in says(prometheus, KV_SPREAD, "thrashes|calm").items()
     }
     assert found == pytest.approx({"fullest": 0.98, "mean": 0.74, "emptiest": 0.5, "replicas that are full": 1})
     assert says(prometheus, KV_SPREAD, "calm")["replicas that are full"] == {"": 0}
 
 
 def test_only_a_replica_that_preempts_is_red(prometheus):
-    found = says(prometheus, KV_REPLICAS)
+    found = says(prometheus, KV_REPLICAS, "thrashes|calm")
     assert found["holds"] == pytest.approx({"thrashes": 0.98, "calm": 0.5})
     assert found["preempts"] == pytest.approx({"thrashes": 0.98})
 
 
 def test_room_is_free_tokens_over_the_mean_context(prometheus):
-    assert says(prometheus, ROOM)["more requests fit"] == pytest.approx({"thrashes": 0.4, "calm": 10.0})
+    assert says(prometheus, ROOM, "thrashes|calm")["more requests fit"] == pytest.approx(
+        {"thrashes": 0.4, "calm": 10.0}
+    )
     assert says(prometheus, ROOM)["full in"] == {}, "usage that stands still never fills the pool"
 
 
@@ -143,12 +160,12 @@ def test_what_is_computed_again_is_evictions_times_the_context(prometheus):
 def test_computed_prompts_leave_out_what_a_cache_served(prometheus):
     found = says(prometheus, THROUGHPUT)["of it computed"]
     assert found["thrashes"] == pytest.approx(600.0)
-    assert found["drafts"] == pytest.approx(100.0), "no counter says that any was cached"
+    assert "drafts" not in found, "nothing says how much of it a cache served"
     assert found["calm"] == 0, "never below nothing"
 
 
 def test_a_step_has_a_time_only_while_something_runs(prometheus):
-    found = says(prometheus, STEP_TIME)
+    found = says(prometheus, STEP_TIME, "drafts|calm")
     assert found["steps"] == pytest.approx({"drafts": 50.0, "calm": 1.0})
     assert found["a step takes"] == pytest.approx({"drafts": 0.02})
 
@@ -230,8 +247,22 @@ def test_kv_that_moves_is_told_by_connector(prometheus):
     assert bandwidth["moved per second"] == pytest.approx({"receives/nixl": 2e9})
     failed = says(prometheus, panel(MOVEMENT, "Share of KV transfers that fail"))
     assert failed["failed"] == pytest.approx({"receives/nixl": 0.1})
-    roles = says(prometheus, panel(MOVEMENT, "Prefill and decode workers: who is short?"))
+    roles = says(prometheus, panel(MOVEMENT, "Prefill and decode workers: who is short?"), "drafts|receives")
     assert roles == {"run at": {"decode": 4.0}, "wait at": {"decode": 2.0}}
+
+
+def test_ranks_of_a_server_add_up_in_its_pool_and_not_in_the_time_of_a_step(prometheus):
+    assert says(prometheus, CAPACITY, "ranks")["KV tokens"] == {"ranks": 2000}
+    assert says(prometheus, ROOM, "ranks")["more requests fit"] == {"ranks": pytest.approx(10.0)}
+    steps = says(prometheus, STEP_TIME, "ranks")
+    assert steps == {"steps": {"ranks": pytest.approx(40.0)}, "a step takes": {"ranks": pytest.approx(0.05)}}
+    (compute,) = says(prometheus, panel(ESTIMATED, "Compute, per GPU"), "ranks").values()
+    assert compute == {"ranks": pytest.approx(H100.flops / 4)}, "per GPU, however many ranks there are"
+
+
+def test_a_server_of_two_roles_is_no_error(prometheus):
+    roles = says(prometheus, panel(MOVEMENT, "Prefill and decode workers: who is short?"), "halves")
+    assert roles == {"run at": {"prefill": 5.0, "decode": 5.0}, "wait at": {}}
 
 
 def test_estimated_work_is_held_against_the_cards_data_sheet(prometheus):

@@ -21,6 +21,7 @@ SPAN = 600  # what is chosen at the top; as much lies before it
 PLACE = {"cluster": "east", "namespace": "chat"}
 GIB = 2.0**30
 SHARED, ALONE, OLD = ("GPU-aaaaaaaa-1111", "GPU-bbbbbbbb-2222", "GPU-cccccccc-3333")
+SLICED, BOTH, MUTE = ("GPU-eeeeeeee-5555", "GPU-ffffffff-6666", "GPU-99999999-7777")
 
 Found = dict[str, dict[tuple[str, ...], float]]
 
@@ -102,6 +103,30 @@ def points() -> Points:
         # walls
         **{key: value for r in Resource for key, value in binds(r.value, r).items()},
         **{key: value for r in Resource for key, value in of(r.value, activity=9, stalled_seconds=0).items()},
+        # bound by KV all the time, and by its seats for the last 150 s; a service of both is no target
+        **binds("long", Resource.KV),
+        **of("long", target_up=1),
+        **{
+            series("llm_binding", **PLACE, instance="short", model="m", resource=r.value): track(
+                float(r is Resource.SEATS), 1065
+            )
+            for r in Resource
+        },
+        **of("short", target_up=1),
+        **binds("service", Resource.NOTHING),
+        # an engine that does not say how many run, on a card that heat holds
+        **of("mute", target_up=1),
+        **held("mute", MUTE, thermal=0.5),
+        **card("mute", MUTE, energy_joules_total=lambda at: 50.0 * at),
+        # two slices of one card, each with what the card draws and its own memory; and the card itself
+        **card("sliced", f"{SLICED}/1", memory_used_bytes=30 * GIB, energy_joules_total=lambda at: 100.0 * at),
+        **card("sliced", f"{SLICED}/2", memory_used_bytes=40 * GIB, energy_joules_total=lambda at: 100.0 * at),
+        **card("node-8", SLICED, memory_used_bytes=71 * GIB),
+        # two servers on one card that draws 200 W: one serves, the other rests
+        **card("one", BOTH, energy_joules_total=lambda at: 200.0 * at),
+        **card("other", BOTH, energy_joules_total=lambda at: 200.0 * at),
+        **of("one", requests_running=1, generation_tokens_total=lambda at: 10.0 * at),
+        **of("other", requests_running=0),
         **binds("hangs", Resource.KV),
         **of("hangs", activity=1, stalled_seconds=40),
         **binds("sleeps", Resource.NOTHING),
@@ -189,6 +214,7 @@ def test_the_worst_reason_is_told_while_somebody_is_served_and_none_else(prometh
         "a": "held by heat",
         "silent": "at its power limit",
         "off": "held, nobody is served",
+        "mute": "held by heat",
     }
 
 
@@ -210,8 +236,38 @@ def test_power_that_idles_is_that_of_servers_without_requests_and_cards_without_
     assert bands["cards that serve"][()] == pytest.approx(400)
     assert bands["idle cards"][()] == pytest.approx(20)
     table = says(prometheus, hardware_energy.TABLE)
-    assert table["per 1,000 output tokens"] == {("a",): pytest.approx(6000)}
+    assert table["per 1,000 output tokens"] == {("a",): pytest.approx(6000), ("one",): pytest.approx(20_000)}
     assert table["energy"][("silent",)] == pytest.approx(100 * SPAN)
+
+
+def test_a_card_that_two_servers_share_is_paid_for_once_and_serves_while_one_does(prometheus):
+    bands = says(prometheus, hardware_energy.DRAWN, instance="one|other")
+    assert bands == {"cards that serve": {(): pytest.approx(200)}, "idle cards": {(): 0}}
+    bands = says(prometheus, hardware_energy.PER_TOKENS, instance="one|other")
+    assert bands["cards that serve"][()] == pytest.approx(200 / 10 * 1000)
+    assert bands["idle cards beside them"][()] == 0
+
+
+def test_slices_of_a_card_have_names_of_their_own_and_the_card_counts_once(prometheus):
+    (rows,) = says(prometheus, hardware_energy.DRAWN, instance="sliced")["idle cards"].items()
+    assert rows == ((), pytest.approx(100)), "each slice shows what its card draws"
+    assert says(prometheus, hardware_energy.TABLE)["energy"][("sliced",)] == pytest.approx(100 * SPAN)
+    asked = promql(Query("", "", promql=f"max by (instance, card) ({named('llm_gpu_memory_used_bytes')})"))
+    cards = {labels["card"] for labels, _ in prometheus.query(asked, at=END) if labels["instance"] == "sliced"}
+    assert cards == {"0 GPU-eeeeeeee/1", "0 GPU-eeeeeeee/2"}
+    memory = says(prometheus, hardware_gpus.MEMORY, instance="sliced")["used, by whom is not told"]
+    assert memory == {(): 70 * GIB}
+    both = says(prometheus, hardware_gpus.MEMORY, instance="sliced|node-8")["used, by whom is not told"]
+    assert both == {(): 71 * GIB}, "what a card shows has its slices' in it"
+
+
+def test_an_engine_that_does_not_say_how_many_run_is_not_called_idle(prometheus):
+    bands = says(prometheus, hardware_energy.DRAWN, instance="mute")
+    assert bands == {"cards that serve": {(): pytest.approx(50)}, "idle cards": {(): 0}}
+
+
+def test_energy_of_other_models_servers_is_not_that_of_the_chosen_ones_tokens(prometheus):
+    assert not any(says(prometheus, hardware_energy.PER_TOKENS, model="another").values())
 
 
 def test_a_wall_is_what_binds_but_for_what_hangs_and_what_rests(prometheus):
@@ -234,6 +290,14 @@ def test_how_often_each_wall_adds_up_to_all_of_the_time(prometheus):
     (rows,) = says(prometheus, hardware_walls.WALLS).values()
     assert rows.keys() == {(r.value,) for r in Resource}
     assert sum(rows.values()) == pytest.approx(1)
+
+
+def test_a_wall_weighs_each_moment_of_a_replica_once_and_a_service_not_beside_its_engines(prometheus):
+    (rows,) = says(prometheus, hardware_walls.WALLS, instance="long|short|service").values()
+    assert rows[("kv",)] == pytest.approx(40 / 50, abs=0.01)
+    assert rows[("seats",)] == pytest.approx(10 / 50, abs=0.01)
+    (alone,) = says(prometheus, hardware_walls.WALLS, instance="service").values()
+    assert alone[("nothing",)] == 1
 
 
 def test_restarts_are_counted_by_reason_and_the_newest_has_its_own(prometheus):

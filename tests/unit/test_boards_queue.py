@@ -57,6 +57,8 @@ def prometheus(tmp_path_factory):
             requests_running=level(8),
             requests_waiting=grows(0.5),
         ),
+        # two ranks, each with a pool of its own
+        **server("ranks", kv_capacity_tokens__rank__0=level(1000), kv_capacity_tokens__rank__1=level(1000)),
     }
     load(points, folder)
     with PrometheusServer(folder) as found:
@@ -68,6 +70,14 @@ def test_a_queue_that_drains_says_when_it_is_empty_and_no_other_one_does(prometh
     assert drained.keys() == {"drains"}
     waiting = says(prometheus, queue.EACH_REPLICA)["waiting"]["drains"]
     assert drained["drains"] == pytest.approx(waiting / 0.5)
+
+
+def test_the_pool_beside_waiting_tokens_is_that_of_all_ranks(prometheus):
+    assert says(prometheus, queue.WAITING_TOKENS)["KV pool"] == {"ranks": 2000}
+
+
+def test_without_a_gateway_no_call_is_looked_for(prometheus):
+    assert not any(says(prometheus, MISSING, "grows").values())
 
 
 def test_what_comes_in_beyond_what_leaves_is_how_those_inside_grow(prometheus):

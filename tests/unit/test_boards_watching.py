@@ -9,7 +9,7 @@ import yaml
 
 from llmvitals.alerts.policy import ALERTS
 from llmvitals.alerts.rules import files
-from llmvitals.dashboards.boards import watching, watching_rules, watching_targets
+from llmvitals.dashboards.boards import watching, watching_exporters, watching_rules, watching_targets
 from llmvitals.dashboards.boards.alerting import ALERTS as ROW
 from llmvitals.dashboards.boards.watching_rules import INPUTS
 from llmvitals.dashboards.model import Panel
@@ -74,6 +74,18 @@ def points() -> Points:
         series("llm_triage_check_state", **scope, cause="cold-start", state="unknown"): track(lambda at: at >= 1050),
         series("llm_triage_check_state", **scope, cause="unbounded-queue", state="unknown"): track(0),
         series("llm_requests_running", **scope): track(1),
+        # the same target told of by two exporters, with the same gap and the same undecided check
+        **{
+            key: track(1)
+            for job in ("one", "two")
+            for key in (
+                series("llm_target_up", instance="twice", job=job),
+                series("llm_family_gap", instance="twice", job=job, **gap),
+                series(
+                    "llm_triage_check_state", instance="twice", model="m", job=job, cause="cold-start", state="unknown"
+                ),
+            )
+        },
         series("ALERTS", **alert, alertstate="firing"): track(1, 900),
         series("ALERTS_FOR_STATE", **alert): track(START + 840, 840),
         series("ALERTS_FOR_STATE", alertname="LLMExporterStuck", severity="ticket", instance="x"): track(START, 1100),
@@ -115,7 +127,7 @@ def test_an_alert_without_anything_to_read_is_told(prometheus):
         "llm_triage_check_state",
         "llm_requests_running",
     }
-    assert counts["llm_target_up"] == 2
+    assert counts["llm_target_up"] == 4
     assert ("LLMRulesAbsent", "llm_requests_running") in rows
 
 
@@ -126,7 +138,7 @@ def test_where_nothing_is_told_of_no_alert_is_called_dead(prometheus):
 
 @needs_prometheus
 def test_gaps_are_told_with_their_reason_as_shares_of_the_time(prometheus):
-    (lacks,) = says(prometheus, watching_targets.LACKS).values()
+    (lacks,) = says(prometheus, watching_targets.LACKS, instance="a|b").values()
     key = ("a", "llm_request_ttft_seconds", "missing", "not on the page")
     assert lacks == {key: pytest.approx(0.5, abs=0.03)}
     (cannot,) = says(prometheus, watching_targets.CANNOT).values()
@@ -135,7 +147,7 @@ def test_gaps_are_told_with_their_reason_as_shares_of_the_time(prometheus):
 
 @needs_prometheus
 def test_each_target_has_one_line_and_what_it_does_not_show_is_no_number(prometheus):
-    found = says(prometheus, watching_targets.SEEN)
+    found = says(prometheus, watching_targets.SEEN, instance="a|b")
     assert found["answers"] == {("a",): 1, ("b",): 0}
     assert found["families missing"] == {("a",): 1, ("b",): 0}
     assert found["checks without input"] == {("a",): 1}
@@ -144,8 +156,18 @@ def test_each_target_has_one_line_and_what_it_does_not_show_is_no_number(prometh
 
 
 @needs_prometheus
+def test_a_target_that_two_exporters_tell_of_is_one_target(prometheus):
+    found = says(prometheus, watching_targets.SEEN, instance="twice")
+    assert found["told of, times"] == {("twice",): 2}
+    assert found["families missing"] == {("twice",): 1}
+    assert found["checks without input"] == {("twice",): 1}
+    targets = says(prometheus, watching_exporters.TARGETS)
+    assert (targets["answer"], targets["do not answer"]) == ({(): 2}, {(): 1})
+
+
+@needs_prometheus
 def test_checks_are_undecided_for_a_share_of_the_time_and_decided_ones_are_not_listed(prometheus):
-    (rows,) = says(prometheus, watching_targets.WITHOUT).values()
+    (rows,) = says(prometheus, watching_targets.WITHOUT, instance="a|b").values()
     assert rows == {("a", "m", "cold-start"): pytest.approx(0.25, abs=0.03)}
 
 

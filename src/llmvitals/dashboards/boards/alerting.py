@@ -8,7 +8,6 @@ from __future__ import annotations
 from llmvitals.dashboards.model import (
     GREEN,
     GREY,
-    NO_EXPORTER,
     ORANGE,
     PLACE,
     SELECTOR,
@@ -112,7 +111,7 @@ ALERTS = Row(
             "Whether what the recording rules make is there, and how many alerts fire. Not loaded: alerts on budgets stay silent,"
             " however bad it is, and the number of alerts is left out, for it would say 0 of what nobody asks. Still at 0 while the"
             " promises below burn: the alerts' own file is not loaded.",
-            NO_EXPORTER,
+            "nothing here counts running requests, from which it is told, or the exporter is not scraped",
             symptoms=("half-blind",),
             apart=_BY_RULES,
             width=6,

@@ -18,6 +18,10 @@ def gauge(family: str, by: str = APART, agg: str = "sum", match: str = "") -> st
     return f"{agg} by ({by}) ({family}{{{_and(match)}{chosen(family)}}})"
 
 
+KV_POOL = f"sum by ({APART}) (llm_kv_capacity_tokens{{{SELECTOR}}})"
+"""Tokens that fit into the pools of all ranks of a replica; the page has each rank's."""
+
+
 def over(above: str, below: str) -> str:
     """A quotient that is not there where there is nothing to divide by."""
     return f"{above} / ({below} > 0)"

@@ -31,7 +31,7 @@ PREFIX = Panel(
     "Share of prompt tokens found in the cache, and how long the pool takes to be overwritten (right axis)."
     " Low hits with a short turnover: prefixes are evicted. Low hits with a long one: they never match, move"
     " varying fields to the end of the prompt. No share is good by itself: it is the traffic that has something in common.",
-    "no traffic, or prefix caching is off",
+    "no traffic, or prefix caching is off or told by no counter here",
     causes=("prefix-cache-miss", "prefix-caching-off", "uncached-repeats"),
     width=12,
 )
@@ -51,7 +51,7 @@ PREFIX_GAP = Panel(
     "The hit ratio of each replica less that of all replicas of its model, weighted by tokens. Around 0: they share the work"
     " alike. One far below: it gets other prompts, or it restarted and is still cold. Spread wide: requests are routed without"
     " regard to prefixes.",
-    "no traffic, or prefix caching is off",
+    "no traffic, or prefix caching is off or told by no counter here",
     causes=("prefix-cache-miss",),
     bottom=None,
     moved=("chat",),
@@ -77,7 +77,7 @@ PREFIX_PAST = Panel(
     ),
     "The hit ratio now, over all of the chosen time, and over the process' whole life before the exporter's window. Now far below"
     " both: something changed, a prompt template or the routing. Choose a longer time to compare with more of the past.",
-    "no traffic, or prefix caching is off",
+    "no traffic, or prefix caching is off or told by no counter here",
     causes=("prefix-cache-miss",),
     top=1,
     moved=("chat",),
@@ -111,7 +111,7 @@ SOURCES = Panel(
     ),
     "Prompt tokens per second over everything selected: computed here, found in the engine's own cache, or fetched from another"
     " engine, host memory or a store. vLLM tells the source from 0.16 on; of other engines what a cache served is all taken to"
-    " be their own.",
+    " be their own, and all is taken to be computed where no cache is told of.",
     "no prompt token is counted on this page, or the target is down",
     causes=("prefix-cache-miss", "prefix-caching-off", "prefill-bound"),
     moved=("chat", "prefix-hits"),
@@ -150,7 +150,7 @@ TURNOVER = Panel(
     "Time in which computed tokens fill the whole KV pool once. Under the line, {thresholds.prefix_turnover_seconds:g} s, no"
     " prefix lives until its next use, however alike prompts are: more memory, or route by prefix so that each replica keeps"
     " fewer of them.",
-    "no traffic, or no capacity on this page",
+    "no traffic, or this page lacks the pool's size or what fills it",
     causes=("prefix-cache-miss",),
     limits=(Limit("thresholds.prefix_turnover_seconds"),),
     moved=("chat",),
@@ -178,7 +178,7 @@ OTHER_CACHES = Row(
             ),
             "Share of tokens that an external KV store had, of those that were looked up there because the engine's own cache had"
             " them not. Low with traffic that repeats: the store is too small, or its keys differ between engines.",
-            "no traffic to an external store: vLLM from 0.11 with a KV connector",
+            "no traffic to an external store: it needs vLLM from 0.11 with a KV connector",
             causes=("prefix-cache-miss",),
             top=1,
             apart="an external KV store, which plays of one server do not have",
@@ -196,7 +196,7 @@ OTHER_CACHES = Row(
             ),
             "Share of images and other inputs whose processed form was still in the cache. Low although the same ones come again:"
             " enlarge the cache of the input processor, or send the same bytes each time.",
-            "no traffic with media: vLLM from 0.11 with a multimodal model",
+            "no traffic with media: it needs vLLM from 0.11 with a multimodal model",
             causes=("prefix-cache-miss",),
             top=1,
             apart="inputs other than text, which plays do not have",
@@ -208,7 +208,7 @@ OTHER_CACHES = Row(
             (asked("reported", GREY, gauge("llm_prefix_cache_reported_hit_ratio", agg="avg")),),
             "What engines say of themselves that count no tokens: vLLM up to 0.9 over its life, SGLang for the last prefill alone."
             " It is shown as it comes and used by no check.",
-            "this engine counts tokens instead: see the prefix cache above",
+            "this engine reports no ratio of its own: see the prefix cache above for what it counts",
             causes=("prefix-cache-miss",),
             top=1,
             apart="an engine that reports a ratio instead of counts, and the plays are of a newer one",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import asked, gauge, mean, over, rate
+from llmvitals.dashboards.boards.asked import APART, asked, gauge, mean, over, rate
+from llmvitals.dashboards.boards.engine_steps import STEPS_OF_A_RANK
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -53,7 +54,7 @@ DRAFTS = Row(
                 asked(
                     "a step takes",
                     ORANGE,
-                    f"1 / ({rate('llm_iteration_tokens_count')} > 0)"
+                    f"1 / {STEPS_OF_A_RANK}"
                     f" and on (instance, model) {rate(_DRAFTS)} > 0 and on (instance, model) <requests_running> > 0",
                     dashed=True,
                     unit="s",
@@ -109,7 +110,7 @@ DRAFTS = Row(
     collapsed=True,
 )
 
-_NO_LORA = "no adapters: the engine serves none, or was started without --enable-lora"
+_NO_LORA = "no adapters: the engine serves none, was started without --enable-lora, or does not say"
 ADAPTERS = Row(
     "Adapters (needs --enable-lora)",
     (
@@ -139,7 +140,7 @@ ADAPTERS = Row(
             ),
             "Of the moments with waiting requests, the share in which every adapter slot was taken, and in which nobody waited for"
             " room. Both high: slots are the bound, and a larger KV pool or more seats change nothing.",
-            "nobody waited long enough to tell, or no adapters",
+            "nobody waited long enough to tell, or this engine tells neither adapters nor who waits for what",
             causes=("adapter-slots",),
             top=1,
             width=12,
@@ -152,7 +153,7 @@ _SECONDS, _BYTES, _FAILED = (f"llm_kv_transfer_{what}" for what in ("seconds", "
 _LINK = ("instance", "model", "connector")
 _BY_LINK = ", ".join(_LINK)
 _ROLE = f"max by (instance, role) (llm_engine_role{{{SELECTOR}}})"
-_NO_MOVES = "no traffic between engines: this one has no KV connector"
+_NO_MOVES = "no traffic between engines: no KV moved, or this engine has no KV connector or does not say it"
 _NO_TIER = "no slower tier: the engine offloads no KV, or does not say it"
 
 
@@ -269,7 +270,7 @@ MOVEMENT = Row(
                 asked(
                     legend,
                     color,
-                    f"sum by (role) ({gauge(family)} * on (instance) group_left (role) {_ROLE})",
+                    f"sum by (role) ({_ROLE} * on (instance) group_left () {gauge(family, 'instance')})",
                     "role",
                     dashed=dashed,
                 )
@@ -294,8 +295,15 @@ _NO_MFU = (
     "no traffic, or the engine does not estimate its work: --enable-mfu-metrics (vLLM from 0.17, SGLang from 0.5.10)"
 )
 _MFU_APART = "an engine that estimates its work, which the simulated one does not do"
-_FLOPS = rate("llm_estimated_flops_total")
-_MOVED = f"({rate('llm_estimated_read_bytes_total')} + {rate('llm_estimated_write_bytes_total')})"
+
+
+def _per_gpu(what: str) -> str:
+    """What a rank estimates for each of its GPUs, the mean of a replica's ranks: their sum would be of several GPUs."""
+    return f"avg by ({APART}) (rate(llm_estimated_{what}_total{{{SELECTOR}}}[{WINDOW}]))"
+
+
+_FLOPS, _READ, _WRITTEN = (_per_gpu(what) for what in ("flops", "read_bytes", "write_bytes"))
+_MOVED = f"({_READ} + {_WRITTEN})"
 
 
 def _peak(what: str) -> str:
@@ -327,8 +335,8 @@ ESTIMATED = Row(
             "Memory traffic, per GPU",
             "Bps",
             (
-                asked("read", SKY, f"{rate('llm_estimated_read_bytes_total')} > 0"),
-                asked("written", ORANGE, f"{rate('llm_estimated_write_bytes_total')} > 0", dashed=True),
+                asked("read", SKY, f"{_READ} > 0"),
+                asked("written", ORANGE, f"{_WRITTEN} > 0", dashed=True),
             ),
             "Bytes per second that a GPU moves, as the engine estimates them: weights and KV. Near what the card's memory can"
             " carry, decode is bound by bandwidth, and a larger batch gets more out of the same reads.",

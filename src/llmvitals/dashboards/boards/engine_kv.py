@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import APART, asked, gauge, over, quantile, rate
+from llmvitals.dashboards.boards.asked import APART, KV_POOL, asked, gauge, over, quantile, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -50,8 +50,8 @@ KV_SPREAD = Panel(
         ),
     ),
     "Share of the KV pool that running requests hold: the fullest replica, the emptiest, and their mean, which hides the full"
-    " one. How many replicas are full (right axis) counts from {limits[0]:g} on, the line. Full is no fault while nobody waits"
-    " and nothing is preempted. A wide band: the load is not spread by what replicas hold.",
+    " one; each rank has a pool of its own. How many replicas are full (right axis) counts from {limits[0]:g} on, the line."
+    " Full is no fault while nobody waits and nothing is preempted. A wide band: the load is not spread by what replicas hold.",
     _NO_KV,
     causes=("kv-cache-saturation", "preemption-thrash", "context-imbalance"),
     limits=(Limit("thresholds.kv_free_floor", rest=True),),
@@ -117,7 +117,7 @@ SEATS = Panel(
     causes=("preemption-thrash", "batch-too-small", "context-imbalance"),
 )
 
-_FREE = f"<kv_capacity_tokens> * (1 - {gauge(_USAGE, APART, 'avg')})"
+_FREE = f"{KV_POOL} * (1 - {gauge(_USAGE, APART, 'avg')})"
 _LEFT = f"(1 - {gauge(_USAGE, APART, 'avg')})"
 _HOUR = 3600
 _GROWS = f"avg by ({APART}) (deriv({_USAGE}{{{SELECTOR}}}[{WINDOW}]))"
@@ -133,7 +133,7 @@ ROOM = Panel(
     "Free KV tokens over the mean context of a running request: so many more would fit, if max_num_seqs lets them. Dashed: seats"
     " beyond the most seen running when large requests are at their longest; below 0 another seat is paid for with preemptions."
     " Full in (right axis): while usage grows, when it meets the end of the pool at this pace, if that is within an hour.",
-    "no traffic, or no capacity on this page",
+    "no traffic, or this page lacks the pool's size or the lengths of requests",
     causes=("kv-cache-saturation", "preemption-thrash"),
     moved=("chat",),
     bottom=None,
@@ -180,7 +180,7 @@ CAPACITY = Panel(
     "What each replica can hold",
     "none",
     (
-        cell("KV tokens", "suffix: tok", signal="kv_capacity_tokens"),
+        cell("KV tokens", "suffix: tok", promql=KV_POOL),
         cell("Blocks", "none", promql=gauge("llm_kv_blocks")),
         cell("Block size", "suffix: tok", promql=gauge("llm_kv_block_tokens", agg="max")),
         cell("Longest context", "suffix: tok", promql=gauge("llm_max_model_tokens", agg="max")),
@@ -198,7 +198,7 @@ CAPACITY = Panel(
     "The size of the KV pool and the settings that make it, over all ranks of a replica. Blocks times block size is the pool where"
     " layers are all alike; a pool summed over ranks by the engine is divided again. Fewer than one longest context fits: a"
     " single request can fill the pool. Most seen running stands in for max_num_seqs, which is on no page.",
-    "no capacity on this page: vLLM, SGLang and TensorRT-LLM say it",
+    "nothing of the pool on this page (llmvitals engines lists who says it), or the target is down",
     causes=("kv-cache-saturation", "context-imbalance", "prefix-caching-off"),
     width=24,
     worst="-KV tokens",
@@ -212,7 +212,7 @@ KV_FILL = Panel(
     (q("kv_fill_ratio", "filled (estimate)", ORANGE),),
     "Running requests times their mean context, over the KV that they hold. Blocks are whole, so some of the last one is empty;"
     " far below 1 the blocks are too large for these contexts: a smaller block size holds more requests in the same memory.",
-    "no traffic, or this engine does not say blocks",
+    "no traffic, or this page lacks blocks or the lengths of requests",
     causes=("block-fragmentation",),
     top=1,
     moved=("chat", "busy"),
@@ -220,7 +220,7 @@ KV_FILL = Panel(
 
 CONTEXT = Panel(
     Kind.LINES,
-    "Context: mean, full, accepted",
+    "Context: mean, and large ones at their end",
     "suffix: tok",
     (
         q("mean_context_tokens", "mean while it runs", BLUE),
@@ -230,7 +230,7 @@ CONTEXT = Panel(
     ),
     "Tokens that a request holds: on average, and when a large one (90th percentile) ends. Full far above mean: a few long ones"
     " decide how many fit, keep them apart or cap them. The answers growing: see how many set no max_tokens.",
-    NO_TRAFFIC,
+    f"{NO_TRAFFIC}, or this page does not say how long requests are",
     causes=("context-imbalance", "unbounded-output"),
 )
 
@@ -245,7 +245,7 @@ SLACK = Panel(
     "How many times the longest context that the engine accepts exceeds what traffic uses (90th percentile). Far above 1: one"
     " such request may take the pool from all others; a lower max_model_len gives room. Dashed: how unlike prompts are, at"
     " least.",
-    "no traffic, or the longest context is not on this page (vLLM from 0.24, SGLang from 0.5.11)",
+    "no traffic, or neither the longest context (vLLM from 0.24, SGLang from 0.5.11) nor lengths are on this page",
     causes=("context-imbalance", "head-of-line-blocking"),
     width=12,
 )

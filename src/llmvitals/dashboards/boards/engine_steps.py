@@ -24,8 +24,13 @@ from llmvitals.dashboards.model import (
 )
 
 _STEP = "llm_iteration_tokens"
-_NO_STEPS = "no steps are counted here: vLLM alone has the histogram"
+_NO_STEPS = "no steps are counted here: vLLM, TGI and Triton count them"
+_NO_SIZES = "no traffic, or no step sizes on this page: vLLM alone has the histogram"
 _FINISHED = "no traffic: no request finished in this window, or the page does not say"
+
+
+STEPS_OF_A_RANK = f"avg by ({APART}) (rate({_STEP}_count{{{SELECTOR}}}[{WINDOW}]) > 0)"
+"""Steps per second of a data-parallel rank, of those that step at all."""
 
 
 def cached() -> str:
@@ -33,10 +38,11 @@ def cached() -> str:
     return f"({rate('llm_prompt_tokens_cached_total')} or {rate('llm_prefix_cache_hit_tokens_total')})"
 
 
-def computed(by: str = APART) -> str:
-    """Prompt tokens per second that were computed: all, less what a cache served where that is told."""
+def computed(by: str = APART, *, told: bool = False) -> str:
+    """Prompt tokens per second that were computed: all, less what a cache served where that is told; ``told``: there alone."""
     prompts = rate("llm_prompt_tokens_total")
-    each = f"clamp_min({prompts} - ({cached()} or {prompts} * 0), 0)"
+    served = cached() if told else f"({cached()} or {prompts} * 0)"
+    each = f"clamp_min({prompts} - {served}, 0)"
     return each if by == APART else f"sum by ({by}) ({each})"
 
 
@@ -46,12 +52,12 @@ THROUGHPUT = Panel(
     "suffix: tok/s",
     (
         q("prompt_tokens_rate", "prompt", SKY),
-        asked("of it computed", SKY, computed(), dashed=True),
+        asked("of it computed", SKY, computed(told=True), dashed=True),
         q("generation_tokens_rate", "generated", BLUE),
     ),
     "Throughput in and out. Prompt tokens on a plateau while requests wait: prefill binds. A fall at an"
-    " unchanged number of running requests: the engine became slower. Dashed: what the prefix cache did not serve. SGLang"
-    " counts prompts when their requests end, so they come late and in steps.",
+    " unchanged number of running requests: the engine became slower. Dashed: what the prefix cache did not serve, where"
+    " that is told. SGLang counts prompts when their requests end, so they come late and in steps.",
     "no token is counted on this page, or the target is down",
     symptoms=("throughput-fell",),
     causes=("prefill-bound", "batch-too-large"),
@@ -71,7 +77,7 @@ STEPS = Panel(
     "Tokens handled in one engine step, and the share of speculative tokens that were accepted (right axis)."
     " Acceptance under {thresholds.draft_acceptance:g} does not pay: another draft model, or none. A p99 far above the rest:"
     " long prefills, which stall what decodes beside them. From vLLM 0.26 on cached prompt tokens are left out.",
-    "no traffic, or no steps on this page: vLLM alone counts them",
+    "no traffic, or neither step sizes (vLLM alone has them) nor drafts on this page",
     causes=("draft-rejected", "prefill-decode-interference"),
     moved=("chat",),
 )
@@ -85,14 +91,15 @@ STEP_TIME = Panel(
         asked(
             "a step takes",
             ORANGE,
-            f"1 / ({rate(f'{_STEP}_count')} > 0) and on (instance, model) <requests_running> > 0",
+            f"1 / {STEPS_OF_A_RANK} and on (instance, model) <requests_running> > 0",
             dashed=True,
             unit="s",
         ),
     ),
     "Steps of the engine, and while something runs, one over that: the time of a step (right axis), which is what every running"
     " request waits for its next token. Steps rarer and longer at an unchanged batch: the GPU became slower, or prefills are"
-    " mixed in. With several API servers each counts its own.",
+    " mixed in. Data-parallel ranks step side by side, so a step's time is that of one rank. With several API servers each"
+    " counts its own.",
     _NO_STEPS,
     causes=("batch-too-large", "prefill-decode-interference"),
     moved=("chat",),
@@ -114,7 +121,7 @@ EVEN = Panel(
     "Mean tokens of a step over those of a large one (p99). Near 1: most steps are as large as any, so max_num_batched_tokens"
     " or the seats bind. Near 0: small decode steps with a few large prefills among them. Dashed: how much of the work is"
     " prefill.",
-    "no traffic, or no steps on this page: vLLM alone counts them",
+    "no traffic, or neither step sizes (vLLM alone has them) nor tokens on this page",
     causes=("prefill-bound", "prefill-decode-interference"),
     moved=("chat",),
 )
@@ -126,7 +133,7 @@ STEP_HEAT = Panel(
     (heat(_STEP, "suffix: tok", BLUE),),
     "Steps by the tokens that they handled, over everything selected. A band at the running requests is decode, one far above it"
     " prefill. Most steps in the highest band: the batched-token limit binds.",
-    _NO_STEPS,
+    _NO_SIZES,
     causes=("prefill-bound", "prefill-decode-interference"),
     moved=("chat",),
 )
@@ -207,7 +214,7 @@ PER_GPU = Panel(
             BLUE,
             f"(<generation_tokens_rate> / on (instance) group_left () {_GPUS})",
         ),
-        asked("prompt, computed", SKY, f"({computed()} / on (instance) group_left () {_GPUS})", dashed=True),
+        asked("prompt, computed", SKY, f"({computed(told=True)} / on (instance) group_left () {_GPUS})", dashed=True),
     ),
     "Throughput over the GPUs that are joined to a replica, so that replicas of unlike size can be compared. Much less on one of"
     " two equal replicas: look at its links, clocks and steps.",
@@ -225,7 +232,7 @@ ITL_STALLS = Panel(
     ),
     "How many times a long gap between tokens exceeds the median one, at least. High while steps have a large p99: long prefills"
     " run in the same steps as decodes, so lower max_num_batched_tokens. High without: preemptions, or a busy front end.",
-    NO_TRAFFIC,
+    f"{NO_TRAFFIC}, or this page times neither gaps nor answers",
     causes=("prefill-decode-interference",),
     moved=("chat",),
 )

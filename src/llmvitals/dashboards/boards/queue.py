@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, gauge, inside_grows, over, quantile, rate
+from llmvitals.dashboards.boards.asked import KV_POOL, all_of, asked, gauge, inside_grows, over, quantile, rate
 from llmvitals.dashboards.boards.engine_kv import ROOM
 from llmvitals.dashboards.boards.queue_admission import ADMISSION, FLOW, GATEWAY
 from llmvitals.dashboards.model import (
@@ -27,6 +27,7 @@ from llmvitals.dashboards.model import (
 )
 
 _SERIES = "no queue series for this selection: is the target down, or does this engine not say who waits?"
+_NO_TIMES = f"{NO_TRAFFIC}, or this engine counts no queue times"
 _QUEUE = "llm_request_queue_seconds"
 _TOLD = gauge("llm_requests_waiting_by_reason", "")
 _WAIT = gauge("llm_requests_waiting", "")
@@ -94,7 +95,7 @@ AT_LIMIT = Panel(
     "Of the moments with waiting requests, the share in which each limit was reached. Seats high with KV low: raise"
     " max_num_seqs. KV high: memory is the bound, seats will not help. GPUs under-used beside either: the machine could do"
     " more. The exporter counts over its own window.",
-    "nobody waited long enough to tell, or no exporter",
+    "nobody waited long enough to tell, or this page does not say who waits",
     causes=("batch-too-small", "kv-cache-saturation", "adapter-slots"),
     top=1,
 )
@@ -110,7 +111,7 @@ QUEUE_AGE = Panel(
     "The oldest waiting request, as a lower bound from the exporter's own history, and what a request that"
     " arrives now has ahead of it. Live: queue time itself is only known when a request finishes. The line is"
     " the promise for the first token, {slo.ttft_seconds:g} s: above it newcomers are late before they start.",
-    "the exporter has too little history, or clients left uncounted",
+    "the exporter has too little history, clients left uncounted, or this engine does not say who waits",
     causes=("unbounded-queue", "kv-cache-saturation"),
     limits=(Limit("slo.ttft_seconds"),),
     moved=("chat",),
@@ -129,7 +130,7 @@ QUEUE_TIME = Panel(
     "From arrival at the engine to its first step. Most engines count it when a request has ended, so a queue that stands"
     " still looks well here: read its age beside. The line is the promise for the first token, {slo.ttft_seconds:g} s. On"
     " vLLM the first bucket ends at 0.3 s, and what lies in it is interpolated.",
-    NO_TRAFFIC,
+    _NO_TIMES,
     causes=("kv-cache-saturation", "batch-too-small", "unbounded-queue"),
     limits=(Limit("slo.ttft_seconds"),),
     moved=("chat",),
@@ -143,7 +144,7 @@ QUEUE_HEAT = Panel(
     "Finished requests by the time that they had queued, over everything selected. Two bands at once: some requests pass"
     " while others wait, as with priorities, adapters, or one slow replica. One band that climbs: the queue grows for"
     " everybody.",
-    "this engine counts no queue times, or the target is down",
+    _NO_TIMES,
     causes=("unbounded-queue", "kv-cache-saturation"),
     moved=("chat",),
 )
@@ -164,7 +165,7 @@ QUEUE_SHARE = Panel(
     "Queue time as a share of queue and engine time of finished requests. Most of the time queued: the engine"
     " is not slow, it is full or held back by its limits. Dashed: mean queue over mean time to first token, an estimate, since"
     " the one is counted when requests end and the other at their first token.",
-    "no traffic: no request finished in this window",
+    _NO_TIMES,
     causes=("kv-cache-saturation", "batch-too-small", "unbounded-queue"),
     top=1,
     moved=("chat",),
@@ -198,7 +199,7 @@ QUEUED_LATE = Panel(
     "Share of finished requests that had queued for longer than the whole promise for the first token,"
     " {slo.ttft_seconds:g} s: nothing that the engine does later can save them. Counted at that edge of the histogram, or at"
     " the first edge beyond it, which says at least how many.",
-    NO_TRAFFIC,
+    f"{_NO_TIMES}, or none at edges that are looked for (TGI)",
     symptoms=("first-tokens-late",),
     causes=("unbounded-queue",),
     top=1,
@@ -214,7 +215,7 @@ DRAIN = Panel(
     "Waiting requests over what leaves beyond what arrives, only while somebody waits and those inside become fewer: an"
     " estimate at the present pace. No line while requests wait: the queue does not drain, see its age and the flow beside."
     " The line across is the promise for the first token, {slo.ttft_seconds:g} s.",
-    "the queue is empty, or it does not drain",
+    "the queue is empty, does not drain, or is not told of here",
     limits=(Limit("slo.ttft_seconds"),),
     moved=("after-full-pool",),
 )
@@ -225,11 +226,11 @@ WAITING_TOKENS = Panel(
     "suffix: tok",
     (
         q("waiting_tokens", "waiting (estimate)", ORANGE),
-        q("kv_capacity_tokens", "KV pool", BLUE, dashed=True),
+        asked("KV pool", BLUE, KV_POOL, dashed=True),
     ),
     "Prompt tokens of waiting requests (estimate: waiting times the mean prompt) next to all that the KV pool"
     " holds. Waiting above the pool: no setting admits it at once, add a replica or cap admission.",
-    "no capacity on this page, and nobody waits",
+    "this page says neither what the pool holds nor who waits, or the target is down",
     causes=("kv-cache-saturation", "unbounded-queue"),
     moved=("chat",),
 )

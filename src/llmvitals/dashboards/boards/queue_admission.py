@@ -87,7 +87,7 @@ TURNED_AWAY = Panel(
     "Requests per second that got no place. The engine's reason: its queue was full, in requests or in tokens. The"
     " gateway's queue: full, waited too long (ttl), or their clients left. The gateway's answer: 429 and 503 as callers saw"
     " them, the engine's refusals among them.",
-    "nothing on these pages counts refusals: vLLM counts them from 0.32 on, a gateway on its own page",
+    "nothing on these pages counts refusals: vLLM does from 0.32 on, SGLang and TGI do, a gateway on its own page",
     symptoms=("answers-fail",),
     causes=("overloaded-and-shedding",),
     width=12,
@@ -167,7 +167,7 @@ MISSING = Panel(
     (
         all_of("came to the gateway", SKY, f"{_CALLS} + {_AGAIN}"),
         all_of("kept back: given up, refused, from a cache", ORANGE, f"({_BACK}) + {_CALLS} * 0"),
-        all_of("finished at the engines", BLUE, _ENDED),
+        all_of("finished at the engines", BLUE, f"{_ENDED} + {_CALLS} * 0"),
         all_of("more inside than before", GREY, f"{_INSIDE} + {_QUEUED}"),
         all_of("missing", VERMILLION, f"{_CALLS} + {_AGAIN} - ({_BACK}) - {_ENDED} - ({_INSIDE} + {_QUEUED})"),
     ),

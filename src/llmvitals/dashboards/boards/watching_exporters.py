@@ -26,6 +26,7 @@ from llmvitals.dashboards.model import (
 _BY = ("instance",)
 _JOB = 'job="<alerts.job>"'
 _SUCCESS = f"llmvitals_collector_success{{{INSTANCE}}}"
+_UP = f"max by (instance) (llm_target_up{{{INSTANCE}}})"
 _STUCK_INTERVALS = 10.0  # as the alert on it has it
 _OWN = "an exporter's series of itself: a play has a server and no exporter"
 _NO_PUSH = "nothing is pushed: set otlp.endpoint, or the exporter is not scraped"
@@ -196,8 +197,8 @@ TARGETS = Panel(
     "none",
     (
         _line("configured", GREY, _own("llmvitals_targets"), dashed=True),
-        Query("answer", GREEN, promql=f"count by () (llm_target_up{{{INSTANCE}}} == 1)", by=()),
-        Query("do not answer", VERMILLION, promql=f"count by () (llm_target_up{{{INSTANCE}}} == 0)", by=()),
+        Query("answer", GREEN, promql=f"count by () ({_UP} == 1)", by=()),
+        Query("do not answer", VERMILLION, promql=f"count by () ({_UP} == 0)", by=()),
     ),
     "Targets of each exporter's settings, and how many of those chosen above give a readable page. No red line: all"
     " of them answer. A fall of the dashed one was a change of settings, or pods that went away.",

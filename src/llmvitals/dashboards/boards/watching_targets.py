@@ -25,7 +25,10 @@ from llmvitals.dashboards.model import (
 _BY = ("instance",)
 _RANGE = "[$__range] @ end()"
 _UP = f"max by (instance) (llm_target_up{{{INSTANCE}}})"
-_UNDECIDED = f'sum by (instance, model) (llm_triage_check_state{{state="unknown",{SELECTOR}}})'
+_UNDECIDED = (
+    f'sum by (instance, model) (max by (instance, model, cause) (llm_triage_check_state{{state="unknown",{SELECTOR}}}))'
+)
+"""Each check once, however many exporters tell of it."""
 
 
 def _worst(signal: str) -> str:
@@ -53,7 +56,8 @@ SEEN = Panel(
         cell(
             "families missing",
             "none",
-            promql=f'count by (instance) (llm_family_gap{{gap="missing",{INSTANCE}}}) or {_UP} * 0',
+            promql="count by (instance) "
+            f'(count by (instance, family) (llm_family_gap{{gap="missing",{INSTANCE}}})) or {_UP} * 0',
             by=_BY,
         ),
         cell("checks without input", "none", promql=f"max by (instance) ({_UNDECIDED})", by=_BY),
@@ -135,8 +139,9 @@ LACKS = Panel(
         ),
     ),
     "What this engine and version show as a rule and this page does not, with the reason as far as it is known, and"
-    " for how much of the chosen time. Checks that need it are undecided, never green. A filter of metrics on the"
-    " way, an old list of fields of a GPU exporter and a flag of the engine are the usual reasons.",
+    " for how much of the chosen time. Checks that need it are undecided, never green. Usual reasons: a filter of"
+    " metrics on the way, an old list of fields of a GPU exporter, a flag of the engine. Gap no-traffic: it comes with"
+    " the first of its kind.",
     "nothing that these engines and versions show is missing",
     symptoms=("half-blind",),
     moved=("page-filtered",),
@@ -193,7 +198,7 @@ WITHOUT = Panel(
     ),
     "The causes whose checks could not be decided, and for how much of the chosen time. While one is undecided for"
     " want of a family, no later cause leads: the verdict stays undetermined and says why.",
-    "every check is decided, or the exporter is not scraped",
+    "every check that applies is decided, or the exporter is not scraped",
     symptoms=("half-blind",),
     moved=("page-filtered",),
     worst="of the time",
