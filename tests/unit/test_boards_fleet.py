@@ -57,9 +57,9 @@ def service(
 
 
 def times(instance: str, model: str = "tiny", *, queue: float, decode: float) -> Points:
-    """Finished requests: two a page, with these mean seconds in the queue, and in prefill (0.5 s) and decode."""
+    """Finished requests: two a page, with these mean seconds in the queue, in prefill (0.5 s), in decode, and outside (0.25 s)."""
     scope = {"instance": instance, "model": model, **PLACE}
-    parts = {"queue": queue, "prefill": 0.5, "decode": decode, "inference": 0.5 + decode}
+    parts = {"queue": queue, "prefill": 0.5, "decode": decode, "inference": 0.5 + decode, "e2e": queue + 0.75 + decode}
     found: Points = {}
     for part, mean in parts.items():
         found[series(f"llm_request_{part}_seconds_count", **scope)] = track(lambda page: 2 * page)
@@ -131,6 +131,12 @@ MADE: tuple[Points, ...] = (
     service("busy", place={"cluster": "west"}, requests_running=1, requests_waiting=0),
     target("busy", cluster="west"),
     # -- other models, one server each
+    {
+        series(f"llm_request_e2e_seconds_{part}", instance="undivided", model="plain", **PLACE): track(
+            lambda page, by=by: by * page
+        )
+        for part, by in (("count", 2), ("sum", 10))
+    },
     service("slow-queue", "other", outcome=Outcome.UNDETERMINED, hurt=True, requests_running=0, requests_waiting=0),
     times("slow-queue", "other", queue=9.0, decode=0.1),
     service("refusing", "third", outcome=Outcome.SHEDDING),
@@ -317,9 +323,10 @@ def test_room_is_free_tokens_over_what_a_request_holds(prometheus):
 
 @pytest.mark.prometheus
 def test_the_slowest_come_with_their_phases(prometheus):
-    assert column(prometheus, fleet.PHASES, "Queue and engine") == pytest.approx(
-        {"busy": 8.0, "slow-queue": 9.6, "calm": 2.1}
+    assert column(prometheus, fleet.PHASES, "Whole request") == pytest.approx(
+        {"busy": 8.25, "slow-queue": 9.85, "calm": 2.35, "undivided": 5.0}
     )
+    assert "undivided" not in column(prometheus, fleet.PHASES, "Prefill"), "its engine times whole requests only"
     assert column(prometheus, fleet.PHASES, "Queue") == pytest.approx({"busy": 6.0, "slow-queue": 9.0, "calm": 0.1})
 
 

@@ -260,10 +260,7 @@ BINDING = Panel(
     points=POINTS,
 )
 
-_WHOLE = "(<queue_mean_seconds> + <inference_mean_seconds>)"
-
-
-_SLOWEST = f"topk({SLOWEST}, {_WHOLE})"
+_SLOWEST = f"topk({SLOWEST}, <e2e_mean_seconds>)"
 
 
 def _phase(column: str, signal: str) -> Query:
@@ -275,7 +272,7 @@ PHASES = Panel(
     "Where the slowest services spend their time",
     "s",
     (
-        cell("Queue and engine", "s", promql=_SLOWEST),
+        cell("Whole request", "s", promql=_SLOWEST),
         _phase("Queue", "queue_mean_seconds"),
         _phase("Prefill", "prefill_mean_seconds"),
         _phase("Decode", "decode_mean_seconds"),
@@ -283,10 +280,11 @@ PHASES = Panel(
     ),
     f"Mean seconds of a finished request by phase, of the {SLOWEST} services that take the longest now. Most of it in the queue is"
     " an admission or capacity problem, in prefill or decode one of the engine, in the front end one of the process before it."
-    " Decode follows the length of answers: compare services of one model. The service's own board stacks them over time.",
-    "no traffic, or no engine here times its phases",
+    " Decode follows the length of answers: compare services of one model. A dash: that engine does not time it. The service's own"
+    " board stacks them over time.",
+    "no traffic, or no engine here times whole requests",
     causes=("kv-cache-saturation", "batch-too-small", "prefill-bound", "api-server-bound"),
-    worst="Queue and engine",
+    worst="Whole request",
     width=12,
     height=11,
     leads=Leads.SERVICE,

@@ -157,7 +157,7 @@ REQUESTS = Row(
             "The first token of a small request of our own, and what the engine says of its users' ones. A probe that is slow"
             " while the engine is quick: what lies in front of the engine. Probes that get no answer (right axis) while"
             " nobody asks: it does not serve.",
-            "no traffic, and no probes (probe_seconds in the settings)",
+            "no traffic or no first token that is timed, and no probes (probe_seconds in the settings)",
             causes=("not-serving", "api-server-bound"),
             moved=("chat",),
         ),

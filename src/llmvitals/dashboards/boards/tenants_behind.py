@@ -193,7 +193,7 @@ CONCURRENCY = Panel(
     "Calls in the gateway's hands, how many it lets run, and how many the engine runs. A limit that moves (CoDel, gradient,"
     " AIMD) falls when answers slow down and rises again. Always at the limit with the engine idle: it is too low. Never near"
     " it while the engine's queue grows: it does not hold.",
-    "not exported: the gateway limits no calls that run at once",
+    "not exported: neither gateway nor engine says how many calls run",
     apart=_NO_LIMITS,
 )
 
@@ -208,7 +208,7 @@ RESERVED = Panel(
     ),
     "Prompt and expected answer of the calls that the gateway let in, beside its budget and beside what the engine's KV pool"
     " holds. A budget far above the pool lets in what will be preempted; one far below it leaves memory unused.",
-    "not exported: the gateway sets no tokens aside",
+    "not exported: the gateway sets no tokens aside, and the engine does not tell its pool",
     apart=_NO_LIMITS,
 )
 

@@ -154,7 +154,7 @@ LEFT = Panel(
     "Clients that left before their answer ended, as a share of the calls, and those of them whose call the engine never stopped."
     " Left without going on: cancellation works, and impatient clients are why. Going on: the gateway does not pass the disconnect"
     " on, and the engine works for nobody.",
-    "no traffic, or the gateway does not tell who left",
+    "no traffic, or neither gateway nor engine tells who left",
     causes=("ghost-compute",),
     moved=("chat", "left-and-cancelled"),
 )

@@ -46,7 +46,7 @@ AHEAD = Panel(
     "How long a call that arrives now will wait: those in front of it over how fast they are served, in the gateway and in the"
     " engine behind it. The line is the whole promise for the first token, {slo.ttft_seconds:g} s: above it a call is late"
     " before it is begun, and refusing it at once is kinder.",
-    f"not exported: {_NO_QUEUE}",
+    "not exported: neither gateway nor engine shows who waits",
     causes=("unbounded-queue",),
     limits=(Limit("slo.ttft_seconds"),),
     moved=("chat",),

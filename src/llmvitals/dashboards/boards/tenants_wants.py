@@ -79,7 +79,7 @@ PREFIX = Panel(
     "Share of the prompt tokens that lie in text which earlier prompts share, whatever varies set aside, beside the share that the"
     " engine's prefix cache found. A gap: prompts begin with what differs (a date, a name), requests with one prefix go to"
     " different replicas, the cache is too small, or caching is off. Both low: nothing is shared, and no cache helps.",
-    "no traffic, or the gateway does not look at what calls ask",
+    "no traffic, or neither gateway nor engine looks at prefixes",
     causes=("prefix-cache-miss", "prefix-caching-off"),
     moved=("chat", "prefix-hits"),
     width=12,
