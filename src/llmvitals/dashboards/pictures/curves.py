@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from llmvitals.dashboards.model import Kind, Query
 from llmvitals.dashboards.pictures.results import Answered, Curve, Scene
@@ -44,7 +45,8 @@ def _each(answered: Answered, scene: Scene, settings: Settings) -> Iterator[Line
     panel = answered.panel
     over_time = panel.kind in (Kind.LINES, Kind.STACK)
     for query, found in zip(queries(panel, settings), answered.found, strict=True):
-        named = sorted((named_by(query, one, scene), one) for one in found if one.points)
+        pairs = ((named_by(query, one, scene), one) for one in found if one.points)
+        named = sorted(pairs, key=itemgetter(0))  # two clusters may have a server of one name
         for at, (name, one) in enumerate(named):
             hue = next((color for words, color in panel.names if f"{name} ".startswith(f"{words} ")), query.color)
             shade = shaded(hue, _SHADES[at % len(_SHADES)]) if over_time and hue == query.color else hue
