@@ -32,7 +32,7 @@ VERMILLION, PURPLE, GREY = "#D55E00", "#CC79A7", "#999999"
 
 
 Names = tuple[tuple[int, str, str], ...]
-"""What a value means: its text and its colour."""
+"""What values mean: each with its text and its colour."""
 
 
 class Kind(StrEnum):
@@ -111,11 +111,13 @@ class Panel:
     """One panel. ``unit``: a unit id of Grafana; ``empty``: what it says when its queries return nothing.
 
     ``symptoms`` and ``causes``: whose runbooks it links to, in this order; ``leads``: where a click on the value leads.
+    ``limits``: lines across it, or from where on its bars are coloured. ``names``: series whose legend begins so, each with a
+    colour of its own; ``by_name``: of tiles, the names alone, whose numbers say nothing.
     ``lines``: of an XY chart, the lines across x and across y; ``present``: PromQL of what must be there for them to be drawn.
     ``moved``: scenarios of the lab in which its queries must find something, beside those of ``causes``; ``apart``: instead of
     data of a play, what it needs that no play of a server has, in words. ``worst``: of a table, the heading it is sorted by,
-    from the largest number down, with "-" in front from the smallest up. ``bottom``: the lowest number of the axis, None to
-    follow the data.
+    from the largest number down, with "-" in front from the smallest up. ``bottom`` and ``top``: the lowest and the highest
+    number of the axis, None to follow the data.
     ``width`` is in the 24 columns of Grafana's grid, ``height`` in its rows of 30 pixels. ``points``: at most so many along
     the time axis, where each looks far back; 0: one per pixel.
     """

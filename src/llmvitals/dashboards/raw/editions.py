@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.dashboards.raw.tree import Matcher
-from llmvitals.telemetry.engines.versions import Span, Version, version
+from llmvitals.telemetry.engines.versions import Span, version
 from llmvitals.telemetry.mapping import Adapter, Row
 from llmvitals.telemetry.registry import ADAPTERS
 
@@ -83,11 +83,6 @@ class Edition:
         span = Span(text)
         first = version(self.first) if self.first else ()
         return (not self.last or span.first <= version(self.last)) and (span.last is None or first <= span.last)
-
-    def since(self, text: str) -> Version | None:
-        """From which release on a row shows, where the edition has earlier ones."""
-        first = Span(text).first
-        return first if self.first and first > version(self.first) else None
 
 
 _WAITING = "llm_requests_waiting"

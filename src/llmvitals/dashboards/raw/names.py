@@ -69,10 +69,9 @@ _BESIDE = {
 
 
 def _rows(edition: Edition, family: Family) -> list[Extra]:
-    """The rows of a family in an edition: those in place of the adapter's, else its own, else those of what it copies."""
+    """The rows of a family in an edition: those in place of the adapter's, else its own. Raises :class:`CannotError`."""
     own = [extra for extra in edition.extra if extra.row.family == family.name]
-    if not own:
-        own = [Extra(row) for row in edition.adapter.rows if row.family == family.name]
+    own = own or [Extra(row) for row in edition.adapter.rows if row.family == family.name]
     shown = [extra for extra in own if _shows(edition, extra.row)]
     taken = [e for e in shown if not e.row.special or e.row.special in edition.specials]
     unsaid = [e.row.special for e in shown if e not in taken and e.row.special not in edition.ignored]
@@ -84,23 +83,23 @@ def _rows(edition: Edition, family: Family) -> list[Extra]:
 
 
 def _shows(edition: Edition, row: Row) -> bool:
-    spans = [text for text in (row.v0, row.v1, row.span) if text]
-    name = row.source
-    if any(name.startswith(start) for start in edition.without):
+    if row.source.startswith(tuple(edition.without)):
         return False
+    spans = _spans(row)
     return not spans or not edition.first or any(map(edition.holds, spans))
+
+
+def _spans(row: Row) -> list[str]:
+    """The releases that show a row, in words of its mapping; none: all."""
+    return [text for text in (row.v0, row.v1, row.span) if text]
 
 
 def _branch(edition: Edition, extra: Extra, family: Family, part: str) -> Branch | None:
     row = extra.row
-    if row.part:
-        if row.part != part:
-            return None
-        name = _counter(edition, row.source)
-    elif family.kind is Kind.COUNTER:
-        name = _counter(edition, row.source)
-    else:
-        name = row.source + part
+    if row.part not in ("", part):
+        return None
+    counted = row.part or family.kind is Kind.COUNTER
+    name = _counter(edition, row.source) if counted else row.source + part
     front = any(other.source == row.source and other.add for other in edition.adapter.rows)
     repeats = bool(edition.repeats) and not front
     return Branch(_spelled(edition, name), row, part, extra.op, _spelled(edition, extra.other), extra.unit, repeats)
@@ -125,7 +124,7 @@ def _why(edition: Edition, family: Family) -> str:
     derived = [d for d in adapter.derived if d.family == family.name]
     if derived and not derived[0].source.startswith("llm_"):
         return f"{derived[0].source} says it in a label or in several series, which the exporter puts together"
-    spans = [text for row in adapter.rows if row.family == family.name for text in (row.v0, row.v1, row.span) if text]
+    spans = [text for row in adapter.rows if row.family == family.name for text in _spans(row)]
     if spans:
         return f"{adapter.title} {edition.told} does not show it ({', '.join(dict.fromkeys(map(_since, spans)))})"
     return f"{adapter.title} shows nothing that says it"

@@ -44,8 +44,8 @@ _PART = "part"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a series stands in a query. ``function``: around it, with what it is given before the series; ``summed``: right under a
-    ``sum``; ``wanted``: labels that the query keeps or meets by; ``ratio``: in a share of series in the same unit.
+    """Where a series stands in a query. ``wanted``: labels that the query keeps or meets by; ``summed``: right under a ``sum``;
+    ``ratio``: in a share of series in the same unit; ``quantile``: in a quantile, whose result is scaled, not its edges.
     """
 
     wanted: frozenset[str]
@@ -163,7 +163,7 @@ class _Translator:
         found = [b for b in self._branches(series.name) if self._fits(b, series)]
         if not found:
             raise CannotError(ENGINE, f"{self.edition.adapter.title} does not tell this part of it apart")
-        self._refuse(found, series, place, function)
+        self._refuse(found, place, function)
         fixed = [tuple(b.row.fixed) for b in found]
         several = len(set(fixed)) > 1
         ways: list[Node] = []
@@ -217,7 +217,7 @@ class _Translator:
                 node = Call("label_replace", (node, *map(_text, (label, "$1", source, "(.*)"))))
         return node
 
-    def _refuse(self, found: list[Branch], series: Selector, place: _Place, function: str) -> None:
+    def _refuse(self, found: list[Branch], place: _Place, function: str) -> None:
         """Refuse what would give another number than the canonical family does."""
         title = self.edition.adapter.title
         if not place.summed and any(b.row.add for b in found) and not place.quantile:
