@@ -126,7 +126,7 @@ def _papers(
 ) -> list[tuple[str, Paper, str]]:
     """File name, sheet and title of each picture."""
     from llmvitals.dashboards.pictures.look import THEMES  # noqa: PLC0415 - matplotlib is an extra, and not for --help
-    from llmvitals.dashboards.pictures.picture import PHONE, WIDE, of_board, of_panel  # noqa: PLC0415
+    from llmvitals.dashboards.pictures.picture import PHONE, WIDE, of_board, of_panel  # noqa: PLC0415 - as above
 
     stem, colors = Path(board.file).stem, THEMES[theme]
     width = PHONE if phone else WIDE
