@@ -19,6 +19,7 @@ from llmvitals.dashboards.model import (
 
 _VANTAGE = ("instance", "model", "vantage")
 _V = ", ".join(_VANTAGE)
+_SAID_BY = ("vantage", "instance", "model")
 _TOLD = rate("llm_span_requests_total", _V)
 _FINISHED = "llm_requests_finished_total"
 
@@ -37,9 +38,9 @@ CALLERS = Panel(
     "What callers saw fail",
     "percentunit",
     (
-        asked("failed, by", VERMILLION, _ended("error"), *_VANTAGE),
-        asked("refused, by", ORANGE, _ended("refused"), *_VANTAGE),
-        asked("left, by", GREY, _ended("left"), *_VANTAGE, dashed=True),
+        asked("failed, by", VERMILLION, _ended("error"), *_SAID_BY),
+        asked("refused, by", ORANGE, _ended("refused"), *_SAID_BY),
+        asked("left, by", GREY, _ended("left"), *_SAID_BY, dashed=True),
         q("probe_failure_ratio", "probes without an answer", PURPLE, dashed=True),
     ),
     "Failures from outside, of requests that traces tell (as the gateway's callers saw them, and as the engine did), and of small"

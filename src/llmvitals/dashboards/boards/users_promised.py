@@ -78,9 +78,9 @@ GOODPUT_RATE = Panel(
             "requests, exact by",
             GREEN,
             f"{_INSIDE} and on ({_TOLD_BY}) ({_told()} > 0)",
+            "vantage",
             "instance",
             "model",
-            "vantage",
         ),
         asked(
             "tokens, about",
@@ -152,7 +152,7 @@ BUDGET = Panel(
     causes=("unbounded-queue", "batch-too-large"),
     moved=("chat",),
     width=24,
-    height=5,
+    height=6,
 )
 
 PROMISED = Row("What was promised, and how far it is kept", (GOODPUT, GOODPUT_RATE, ATTAINMENT, BUDGET))
