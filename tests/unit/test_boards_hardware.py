@@ -21,7 +21,7 @@ SPAN = 600  # what is chosen at the top; as much lies before it
 PLACE = {"cluster": "east", "namespace": "chat"}
 GIB = 2.0**30
 SHARED, ALONE, OLD = ("GPU-aaaaaaaa-1111", "GPU-bbbbbbbb-2222", "GPU-cccccccc-3333")
-SLICED, BOTH, MUTE = ("GPU-eeeeeeee-5555", "GPU-ffffffff-6666", "GPU-99999999-7777")
+SLICED, BOTH, MUTE, FAR = ("GPU-eeeeeeee-5555", "GPU-ffffffff-6666", "GPU-99999999-7777", "GPU-88888888-8888")
 
 Found = dict[str, dict[tuple[str, ...], float]]
 
@@ -114,8 +114,16 @@ def points() -> Points:
         },
         **of("short", target_up=1),
         **binds("service", Resource.NOTHING),
+        # a server of another model
+        **of("elsewhere", target_up=1),
+        **card("elsewhere", FAR, energy_joules_total=lambda at: 400.0 * at),
+        **{
+            series(f"llm_{name}", **PLACE, instance="elsewhere", model="z"): track(value)
+            for name, value in {"requests_running": 2, "generation_tokens_total": lambda at: 10.0 * at}.items()
+        },
         # an engine that does not say how many run, on a card that heat holds
         **of("mute", target_up=1),
+        series("llm_family_gap", **PLACE, instance="mute", family="llm_requests_running", gap="unsupported"): track(1),
         **held("mute", MUTE, thermal=0.5),
         **card("mute", MUTE, energy_joules_total=lambda at: 50.0 * at),
         # two slices of one card, each with what the card draws and its own memory; and the card itself
@@ -236,7 +244,11 @@ def test_power_that_idles_is_that_of_servers_without_requests_and_cards_without_
     assert bands["cards that serve"][()] == pytest.approx(400)
     assert bands["idle cards"][()] == pytest.approx(20)
     table = says(prometheus, hardware_energy.TABLE)
-    assert table["per 1,000 output tokens"] == {("a",): pytest.approx(6000), ("one",): pytest.approx(20_000)}
+    assert table["per 1,000 output tokens"] == {
+        ("a",): pytest.approx(6000),
+        ("one",): pytest.approx(20_000),
+        ("elsewhere",): pytest.approx(40_000),
+    }
     assert table["energy"][("silent",)] == pytest.approx(100 * SPAN)
 
 
@@ -267,7 +279,13 @@ def test_an_engine_that_does_not_say_how_many_run_is_not_called_idle(prometheus)
 
 
 def test_energy_of_other_models_servers_is_not_that_of_the_chosen_ones_tokens(prometheus):
-    assert not any(says(prometheus, hardware_energy.PER_TOKENS, model="another").values())
+    bands = says(prometheus, hardware_energy.PER_TOKENS, instance="one|other|elsewhere|mute", model="m")
+    assert bands["cards that serve"][()] == pytest.approx(200 / 10 * 1000)
+    assert bands["idle cards beside them"][()] == 0
+    bands = says(prometheus, hardware_energy.DRAWN, instance="one|other|elsewhere", model="m")
+    assert bands == {"cards that serve": {(): pytest.approx(200)}, "idle cards": {(): 0}}
+    bands = says(prometheus, hardware_energy.PER_TOKENS, instance="elsewhere", model="z")
+    assert bands["cards that serve"][()] == pytest.approx(400 / 10 * 1000)
 
 
 def test_a_wall_is_what_binds_but_for_what_hangs_and_what_rests(prometheus):

@@ -21,14 +21,16 @@ from llmvitals.dashboards.model import (
 _ENERGY = f"llm_gpu_energy_joules_total{{{INSTANCE}}}"
 _TOKENS = f"llm_generation_tokens_total{{{SELECTOR}}}"
 _RUNNING = f"sum by (instance) (llm_requests_running{{{SELECTOR}}})"
-_SERVES = f"({_RUNNING} > 0 or max by (instance) (llm_target_up{{{INSTANCE}}}) == 1 unless on (instance) {_RUNNING})"
-"""Replicas that serve somebody; one that does not say how many run is taken to."""
+_MUTE = f'max by (instance) (llm_family_gap{{family="llm_requests_running",{INSTANCE}}})'
+_SERVES = f"({_RUNNING} > 0 or {_MUTE} unless on (instance) {_RUNNING})"
+"""Replicas that serve somebody; one that cannot say how many run is taken to."""
 
-_ELSEWHERE = (
-    f"(count by (instance) (llm_generation_tokens_total{{{INSTANCE}}})"
-    f" unless on (instance) count by (instance) ({_TOKENS}))"
-)
-"""Replicas of other models than the chosen: their tokens are not counted, so their energy is not."""
+_UP = f"max by (instance) (llm_target_up{{{INSTANCE}}} == 1)"
+_OF_OTHERS = f"({_UP} unless on (instance) ({_RUNNING} or {_MUTE}))"
+"""Replicas of other models than the chosen: whether they serve is not asked."""
+
+_ELSEWHERE = f"({_UP} unless on (instance) count by (instance) ({_TOKENS}))"
+"""Replicas of other models than the chosen, and those that count no tokens: their energy is that of no token here."""
 
 _NO_COUNTER = "no energy counter on the GPU exporter's page"
 
@@ -52,7 +54,7 @@ def _split(watts: str) -> tuple[str, str]:
 
 _RATE = f"rate({_ENERGY}[{WINDOW}])"
 _COUNTED = _split(f"{_RATE} unless on (instance) {_ELSEWHERE}")
-_ANY = _split(f"{_RATE} or llm_gpu_power_watts{{{INSTANCE}}}")
+_ANY = _split(f"({_RATE} or llm_gpu_power_watts{{{INSTANCE}}}) unless on (instance) {_OF_OTHERS}")
 _THOUSANDS = f"(sum by () (rate({_TOKENS}[{WINDOW}])) > 0) * 1000"
 
 PER_TOKENS = Panel(
@@ -65,7 +67,8 @@ PER_TOKENS = Panel(
     ),
     "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of cards that"
     " serve, the upper one of those whose replicas nobody asks and of cards without an engine: it is what packing,"
-    " scaling down or sleeping would save. A shared card counts once. 3.6 million joules are one kWh. Small batches"
+    " scaling down or sleeping would save. A shared card counts once; that of an engine that counts no tokens is left"
+    " out. 3.6 million joules are one kWh. Small batches"
     " cost most: weights are read once for each step, whoever shares it.",
     f"{NO_TRAFFIC}: no token came out, or {_NO_COUNTER}",
     causes=("batch-too-small", "unbounded-output"),
