@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu lint format types contract generate check-generated schemas noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu lint format types contract generate check-generated schemas pictures noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -50,6 +50,9 @@ check-generated: env-run ## fail when a generated file is not what the code make
 
 schemas: ## make the JSON Schemas of Grafana's models anew (needs Node.js): OUT=folder for another place than the tests'
 	@scripts/schemas.sh '$(or $(call given,OUT),tests/fixtures/grafana-schemas)'
+
+pictures: env-run ## draw the pictures of docs/boards.md and the runbooks anew (needs prometheus): ONLY=boards or runbooks
+	$(RUN)/python tools/pictures.py $(given_only)
 
 noise: env-run ## what the alerts say of 7 healthy days; renews docs/alerts.md: SEED=7 for other ones, DAYS=1 for fewer
 	$(RUN)/llmvitals backtest --noise '$(or $(call given,DAYS),7)d' $(if $(call given,SEED),--seed '$(SEED)') --report docs/alerts.md $(ARGS)

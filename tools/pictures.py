@@ -4,6 +4,8 @@ python tools/pictures.py [NAME...]     (``make pictures``; needs Debian's promet
 
 Every incident is a play of the lab on a vLLM, a server of its own in one Prometheus. What the exporter would have said of it is
 made by the exporter's own functions, page by page. The same code gives the same files.
+
+The board on the exporters themselves is another thing: a real exporter watches for two minutes, and it differs each time.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from llmvitals.cli.picture import answered, found_board, found_panels, open_panels
 from llmvitals.dashboards.boards import BOARDS
+from llmvitals.dashboards.model import Board
 from llmvitals.dashboards.pictures.ask import spanned
 from llmvitals.dashboards.pictures.look import DARK, LIGHT
 from llmvitals.dashboards.pictures.picture import PHONE, of_board, of_panels
@@ -45,7 +48,12 @@ LONGER = Longer(calm=240.0, fault=300.0)
 SEED, SEVERITY, DIALECT, INTERVAL = 7, "mild", "vllm", 5.0
 PLACE = {"cluster": "eu-1", "namespace": "chat"}
 NOTE = "a simulated incident"
-MOST_BYTES = 950_000
+MOST_BYTES, MOST_OF_BOARD = 150_000, 215_000
+COLORS = 64
+"""Of a whole board: enough that letters are smooth, and few enough for a repository."""
+BOARD_STEP = 15.0
+LIVE_SECONDS = 130.0
+WATCHING = "exporters"
 
 Points = dict[Series, list[tuple[int, float]]]
 
@@ -212,20 +220,26 @@ def _number(value: float) -> str:
     return ("+Inf" if value > 0 else "-Inf") if math.isinf(value) else repr(float(value))
 
 
-@contextmanager
-def prometheus(folder: Path, found: Points) -> Iterator[str]:
-    """A Prometheus over these points; its address. It is ended by its own handle."""
-    for program in ("prometheus", "promtool"):
-        if shutil.which(program) is None:
-            raise SystemExit(f"{program} is not installed: apt install prometheus")
+def filled(folder: Path, found: Points) -> None:
+    """Make blocks of points, for a Prometheus in that folder."""
     text = folder / "points.om"
     text.write_text(openmetrics(found), encoding="utf-8")
-    (folder / "prometheus.yml").write_text("{}\n", encoding="utf-8")
     made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
     subprocess.run(made, check=True, capture_output=True)
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def prometheus(folder: Path, config: str = "{}\n", port: int = 0) -> Iterator[str]:
+    """A Prometheus over a folder; its address. It is ended by its own handle."""
+    (folder / "prometheus.yml").write_text(config, encoding="utf-8")
+    port = port or free_port()
     command = [
         "prometheus",
         f"--config.file={folder / 'prometheus.yml'}",
@@ -234,31 +248,70 @@ def prometheus(folder: Path, found: Points) -> Iterator[str]:
         f"--web.listen-address=127.0.0.1:{port}",
         "--log.level=error",
     ]
-    with subprocess.Popen(command) as server:
+    with process(command, f"http://127.0.0.1:{port}/-/ready"):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def process(command: list[str], ready: str) -> Iterator[None]:
+    """A child process, once that URL answers; it is ended by its own handle."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            _ready(f"http://127.0.0.1:{port}", server)
-            yield f"http://127.0.0.1:{port}"
+            _answers(ready, server)
+            yield
         finally:
             server.terminate()
 
 
-def _ready(url: str, server: subprocess.Popen[bytes]) -> None:
+def _answers(url: str, server: subprocess.Popen[bytes]) -> None:
     for _ in range(300):
         if server.poll() is not None:
-            raise SystemExit("prometheus ended at once")
+            raise SystemExit(f"{url}: the process ended at once")
         try:
-            with urllib.request.urlopen(f"{url}/-/ready", timeout=5):
+            with urllib.request.urlopen(url, timeout=5):
                 return
         except OSError:
             time.sleep(0.1)
-    raise SystemExit("prometheus did not get ready")
+    raise SystemExit(f"{url} did not get ready")
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[str]:
+    """A real exporter that watched two simulated engines and one that is not there, in a Prometheus with the rules; its address."""
+    one, other, exporter, port, nobody = (f"127.0.0.1:{free_port()}" for _ in range(5))
+    config = {
+        "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
+        "rule_files": [str(ROOT / "alerts" / f"llmvitals-{name}.yaml") for name in ("alerts", "recording")],
+        "scrape_configs": [
+            {"job_name": "llmvitals", "honor_labels": True, "static_configs": [{"targets": [exporter]}]},
+            {"job_name": "prometheus", "static_configs": [{"targets": [port]}]},
+        ],
+    }
+    targets = [
+        {"name": name, "url": f"http://{address}"}
+        for name, address in (("vllm-0", one), ("vllm-1", other), ("vllm-2", nobody))
+    ]
+    settings = folder / "settings.yaml"
+    settings.write_text(json.dumps({"targets": targets}), encoding="utf-8")
+    us = [sys.executable, "-m", "llmvitals"]
+    serve = [*us, "serve", "--settings", str(settings), "--listen", exporter]
+    with (
+        process([*us, "simulate", "queue", "--serve", one], f"http://{one}/metrics"),
+        process([*us, "simulate", "healthy", "--serve", other], f"http://{other}/metrics"),
+        process(serve, f"http://{exporter}/healthz"),
+        prometheus(folder, json.dumps(config), int(port.rpartition(":")[2])) as url,
+    ):
+        sys.stderr.write(f"watching for {LIVE_SECONDS:g} s\n")
+        time.sleep(LIVE_SECONDS)
+        yield url
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
 def write(path: Path, data: bytes) -> None:
     """Write a picture, unless it is too large to be in a repository."""
-    if len(data) > MOST_BYTES:
-        raise SystemExit(f"{path} has {len(data)} bytes, over {MOST_BYTES}")
+    most = MOST_BYTES if path.suffix == ".svg" else MOST_OF_BOARD
+    if len(data) > most:
+        raise SystemExit(f"{path} has {len(data)} bytes, over {most}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     sys.stdout.write(f"{path.relative_to(ROOT)}  {len(data) // 1000} kB\n")
@@ -279,7 +332,7 @@ def runbook(shot: Shot, stage: Stage) -> None:
     found = answered(stage.endpoint, panels, scene, SETTINGS, INTERVAL)
     empty = [one.panel.title for one in found if one.empty]
     if empty:
-        sys.stderr.write(f"{shot.runbook}: empty: {', '.join(empty)}\n")
+        raise SystemExit(f"{shot.runbook}: empty: {', '.join(empty)}")
     title = f"{shot.runbook}: {'; '.join(title for _, title in shot.panels)}"
     write(ROOT / "runbooks" / "img" / f"{shot.runbook}.svg", of_panels(found, scene, SETTINGS, LIGHT).svg(title))
 
@@ -288,30 +341,61 @@ def boards(stage: Stage, wanted: set[str]) -> None:
     """Each board as it opens, of one incident; the service's also dark and for a phone."""
     for board in BOARDS:
         stem = Path(board.file).stem
-        if wanted and stem not in wanted:
+        if (wanted and stem not in wanted) or stem == WATCHING:
             continue
         scene = stage.scenes[OF_BOARD.get(stem, MAIN)]
+        scene = replace(scene, span=spanned(scene.span.start, scene.span.end, BOARD_STEP))
         if stem == "fleet":
             scene = Scene(scene.span, Choice(), "simulated incidents")
-        found = {a.panel.title: a for a in answered(stage.endpoint, open_panels(board), scene, SETTINGS, INTERVAL)}
-        sys.stderr.write(f"{stem}: empty: {[a.panel.title for a in found.values() if a.empty]}\n")
-        folder = ROOT / "docs" / "img" / "boards"
-        write(folder / f"{stem}.png", of_board(board, found, scene, SETTINGS, LIGHT).png(1.0))
-        if stem == "service":
-            write(folder / f"{stem}-dark.png", of_board(board, found, scene, SETTINGS, DARK).png(1.0))
-            write(folder / f"{stem}-phone.png", of_board(board, found, scene, SETTINGS, LIGHT, width=PHONE).png(1.0))
+        whole(stage.endpoint, board, scene)
+
+
+def whole(endpoint: Endpoint, board: Board, scene: Scene) -> None:
+    """One board as it opens. What is empty of it is told: a picture of a board is to show what there is."""
+    stem, folder = Path(board.file).stem, ROOT / "docs" / "img" / "boards"
+    found = {one.panel.title: one for one in answered(endpoint, open_panels(board), scene, SETTINGS, INTERVAL)}
+    empty = [one.panel.title for one in found.values() if one.empty]
+    sys.stderr.write("".join(f"  {stem} is empty at '{title}'\n" for title in empty))
+    write(folder / f"{stem}.png", of_board(board, found, scene, SETTINGS, LIGHT).png(1.0, COLORS))
+    if stem == "service":
+        write(folder / f"{stem}-dark.png", of_board(board, found, scene, SETTINGS, DARK).png(1.0, COLORS))
+        write(
+            folder / f"{stem}-phone.png", of_board(board, found, scene, SETTINGS, LIGHT, width=PHONE).png(1.0, COLORS)
+        )
+
+
+def watching() -> None:
+    """The board on the exporters, of a real one."""
+    with tempfile.TemporaryDirectory() as folder, watched(Path(folder)) as url, Endpoint(url) as endpoint:
+        now = time.time()
+        scene = Scene(spanned(now - LIVE_SECONDS + 20, now - 5, INTERVAL, INTERVAL), Choice(), "simulated servers")
+        whole(endpoint, found_board(WATCHING), scene)
 
 
 def main(names: list[str]) -> None:
     """Play, fill, draw."""
     wanted = set(names)
     shots = [shot for shot in SHOTS if not wanted or shot.runbook in wanted]
-    scenarios = dict.fromkeys(
-        [MAIN, *(shot.scenario for shot in shots), *(OF_BOARD[n] for n in OF_BOARD if n in wanted)]
-    )
+    for program in ("prometheus", "promtool"):
+        if shutil.which(program) is None:
+            raise SystemExit(f"{program} is not installed: apt install prometheus")
+    if not wanted or WATCHING in wanted:
+        watching()
+    if wanted == {WATCHING}:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder), shots, wanted)
+
+
+def fill(folder: Path, shots: list[Shot], wanted: set[str]) -> None:
+    """Play, fill a Prometheus, and draw all but the exporters' board."""
+    every = tuple(dict.fromkeys([MAIN, *(shot.scenario for shot in SHOTS)]))
+    asked = {MAIN, *(shot.scenario for shot in shots), *(OF_BOARD[n] for n in OF_BOARD if n in wanted)}
     found: Points = {}
     scenes: dict[str, Scene] = {}
-    for at, scenario in enumerate(scenarios):
+    for at, scenario in enumerate(every):
+        if scenario not in asked and "fleet" not in wanted:
+            continue
         run = played(scenario)
         instance = f"vllm-{at}"
         sys.stderr.write(f"played {scenario} on {instance}\n")
@@ -321,11 +405,8 @@ def main(names: list[str]) -> None:
         span = spanned(max(times[0] + 60, ORIGIN + run.onset - 240), times[-1], INTERVAL, INTERVAL)
         model = run.labels["model"]
         scenes[scenario] = Scene(span, Choice(model=(model,), instance=(instance,)), NOTE)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        prometheus(Path(folder), found) as url,
-        Endpoint(url) as endpoint,
-    ):
+    filled(folder, found)
+    with prometheus(folder) as url, Endpoint(url) as endpoint:
         stage = Stage(endpoint, scenes)
         for shot in shots:
             runbook(shot, stage)

@@ -195,6 +195,20 @@ def test_a_page_of_runbooks_leads_to_the_others(page, url, name, size):
     page.has(".stMarkdown", "not-serving")
 
 
+@pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
+@pytest.mark.parametrize("lang", ["en", "tr"])
+def test_a_runbook_shows_its_picture_without_loading_it_from_anywhere(page, url, name, size, lang):
+    page.open(f"{url}/runbooks?page=first-tokens-late&lang={lang}", size)
+    wide, source = page.until(
+        "(e => e && e.complete && e.naturalWidth > 0 && [e.getBoundingClientRect().width, e.src])"
+        "(document.querySelector('.stMain [data-testid=stImage] img'))"
+    )
+    assert source.startswith(("data:image/svg+xml", f"{url}/media/")), "from the app itself"
+    assert 250 < wide <= size[0]
+    page.laid_out(scrolling="pre")
+    picture(page, f"runbook-picture-{lang}-{name}")
+
+
 def test_a_refresh_neither_folds_nor_jumps(page, url, fake):
     opened(page, url, (1280, 900))
     page.element("summary", "Measured in step 1").click()

@@ -114,7 +114,8 @@ def test_a_page_says_which_number_is_computed_and_where_it_stands(page: Path) ->
 
 @in_both
 def test_a_page_is_short_enough_for_the_night(page: Path) -> None:
-    assert len(by_hand(page).split()) <= 400
+    read = re.sub(r"^!\[.*$", "", by_hand(page), flags=re.M)  # those of a picture are for whoever cannot see it
+    assert len(read.split()) <= 400
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TURKISH, ROOT / "README.md"], ids=lambda p: f"{p.parent.name}/{p.stem}")

@@ -54,16 +54,24 @@ class Box:
         return Box(self.x + left, self.y + top, self.width - left - right, self.height - top - bottom)
 
 
-def _few(shown: Image.Image) -> Image.Image:
-    """The image in its most frequent colours, any other as the nearest of these: plain surfaces keep theirs exactly."""
+def _few(shown: Image.Image, colors: int) -> Image.Image:
+    """The image in few colours: the most frequent one, then again and again the one that is farthest from all before it, by how
+    often it is there. Plain surfaces and hues keep theirs exactly; what is left out becomes the nearest.
+    """
     parts = np.asarray(shown, dtype=np.int32)
     codes = parts[..., 0] << 16 | parts[..., 1] << 8 | parts[..., 2]
     found, where, times = np.unique(codes, return_inverse=True, return_counts=True)
-    kept = found[np.lexsort((found, -times))[:_COLORS]]
-    every, some = (np.stack((c >> 16, c >> 8 & 255, c & 255), axis=-1) for c in (found, kept))
-    nearest = np.array([int(((some - one) ** 2).sum(axis=1).argmin()) for one in every], dtype=np.uint8)
+    every = np.stack((found >> 16, found >> 8 & 255, found & 255), axis=-1)
+    kept, nearest = [int(times.argmax())], np.zeros(len(found), dtype=np.uint8)
+    far = ((every - every[kept[0]]) ** 2).sum(axis=1)
+    while len(kept) < colors and far.any():
+        at = int((far * times).argmax())
+        other = ((every - every[at]) ** 2).sum(axis=1)
+        nearest[other < far] = len(kept)
+        far = np.minimum(far, other)
+        kept.append(at)
     few = Image.fromarray(nearest[where].reshape(codes.shape), "P")
-    few.putpalette(some.astype(np.uint8).tobytes())
+    few.putpalette(every[kept].astype(np.uint8).tobytes())
     return few
 
 
@@ -160,8 +168,8 @@ class Paper:
         head, rest = text[:2000], text[2000:]
         return (_SIZE.sub(r'\1="\2"', head) + rest).encode()
 
-    def png(self, scale: float = 2.0) -> bytes:
-        """The sheet as PNG of 256 colours, ``scale`` pixels for each of its own."""
+    def png(self, scale: float = 2.0, colors: int = _COLORS) -> bytes:
+        """The sheet as PNG of so many colours, 256 at most, and ``scale`` pixels for each of its own."""
         with rc_context(SETTINGS), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             self.figure.set_dpi(_DPI * scale)
@@ -170,5 +178,5 @@ class Paper:
             shown = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
             self.figure.set_dpi(_DPI)
         sink = io.BytesIO()
-        _few(shown).save(sink, "PNG", optimize=True)
+        _few(shown, colors).save(sink, "PNG", optimize=True)
         return sink.getvalue()

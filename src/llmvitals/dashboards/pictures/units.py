@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 
 _SUFFIX = "suffix:"
+_ROUNDED = 1.0005
+"""What becomes the next scale's first number in three digits is told in that scale: 1 s, not 1,000 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def scale(value: float, unit: str) -> Scale:
     base = next((one for one in steps if one.factor == 1.0), steps[0])
     if not size or not math.isfinite(size):
         return base
-    return next((one for one in reversed(steps) if one.least <= size * (1 + 1e-9)), steps[0])
+    return next((one for one in reversed(steps) if one.least <= size * _ROUNDED), steps[0])
 
 
 def said(value: float, unit: str) -> str:
