@@ -123,7 +123,7 @@ def test_calls_are_finished_kept_back_inside_or_missing(prometheus):
     assert found == pytest.approx(
         {
             "came to the gateway": 10.0 * seconds,
-            "kept back: given up, refused, from a cache": 3.0 * seconds,
+            "kept back or from a cache": 3.0 * seconds,
             "finished at the engines": 5.0 * seconds,
             "more inside than before": 0.5 * seconds,
             "missing": 1.5 * seconds,

@@ -166,15 +166,15 @@ MISSING = Panel(
     "none",
     (
         all_of("came to the gateway", SKY, f"{_CALLS} + {_AGAIN}"),
-        all_of("kept back: given up, refused, from a cache", ORANGE, f"({_BACK}) + {_CALLS} * 0"),
+        all_of("kept back or from a cache", ORANGE, f"({_BACK}) + {_CALLS} * 0"),
         all_of("finished at the engines", BLUE, f"{_ENDED} + {_CALLS} * 0"),
         all_of("more inside than before", GREY, f"{_INSIDE} + {_QUEUED}"),
         all_of("missing", VERMILLION, f"{_CALLS} + {_AGAIN} - ({_BACK}) - {_ENDED} - ({_INSIDE} + {_QUEUED})"),
     ),
-    "Calls at the gateway against what became of them, in the chosen time: what is neither kept back, nor finished, nor still"
-    " inside is missing. Those are clients that left, which engines do not count, and calls that were lost on the way. Choose"
+    "Calls at the gateway against what became of them, in the chosen time: what is neither kept back (given up, refused, or"
+    " answered from a cache), nor finished, nor still inside is missing. Those are clients that left, which engines do not count, and calls that were lost on the way. Choose"
     " the gateway with all engines behind it. A request for several answers (n) counts once for each, so missing may fall"
-    " below 0; a few are the two pages' different moments.",
+    " below 0; a few are the pages' different moments.",
     "no calls are counted at a gateway here: is its page a target?",
     causes=("ghost-compute",),
     moved=("retry-storm",),

@@ -116,7 +116,7 @@ def _groups(legend: str, color: str, promql: str, *, dashed: bool = False, unit:
 
 EVALUATED = Panel(
     Kind.LINES,
-    "Rule groups: how long they take, of their interval",
+    "Rule groups: time taken, of their interval",
     "percentunit",
     (
         _groups(

@@ -92,7 +92,7 @@ ANSWERS = Panel(
 
 SCRAPES = Panel(
     Kind.LINES,
-    "Scrapes of each target: failed, and how long they took",
+    "Scrapes of each target: failed, and time taken",
     "percentunit",
     (
         q("failed_scrape_ratio", "failed", VERMILLION),
@@ -229,7 +229,7 @@ NUMBERS = Panel(
 
 STANDING = Panel(
     Kind.BARS,
-    "Numbers that are no more than estimates and bounds",
+    "Numbers that are estimates or bounds",
     "none",
     (
         Query(
