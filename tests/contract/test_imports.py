@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-HEAVY = ("streamlit", "grafanalib", "opentelemetry", "pandas", "numpy")
+HEAVY = ("streamlit", "grafanalib", "matplotlib", "opentelemetry", "pandas", "numpy")
 
 
 def lint(config: Path, source: Path) -> subprocess.CompletedProcess[str]:
