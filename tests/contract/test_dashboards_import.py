@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from llmvitals.dashboards import bringing, files
+from llmvitals.dashboards import bringing
+from support.boards import made_files
 
-MADE = files.files()
+MADE = made_files()
 BOARDS = {path: json.loads(text) for path, text in MADE.items() if path.endswith(".json")}
 CLASSIC = {path: board for path, board in BOARDS.items() if "spec" not in board}
 BASES = {path: yaml.safe_load(text) for path, text in MADE.items() if path.endswith("/kustomization.yaml")}

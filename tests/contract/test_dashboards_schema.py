@@ -10,15 +10,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from llmvitals.dashboards import grafana, grafana10, v2
-from llmvitals.dashboards.raw import draw
-from llmvitals.settings import Settings
-from support.boards import panels_of
+from llmvitals.dashboards import grafana10
+from support.boards import DATA, older_boards, panels_of, raw_boards, resources
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "fixtures" / "grafana-schemas"
-BOARDS = grafana.boards(Settings()) | draw.boards(Settings())
-OLDER = grafana10.boards(grafana.boards(Settings()))
-RESOURCES = v2.boards(grafana.boards(Settings()))
+BOARDS = DATA | raw_boards()
+OLDER = older_boards()
+RESOURCES = resources()
 PLAIN = ("stat", "bargauge", "text")
 """Kinds that have no settings of their own per field."""
 OF_THE_PLUGIN = ("expr", "titleFormat", "textFormat", "tagKeys", "useValueForTime", "step")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from llmvitals.dashboards import files
 from llmvitals.series import series
+from support.boards import made_files
 from support.grafana_api import GrafanaApi
 from support.prometheus import PrometheusServer, load_blocks, openmetrics
 
@@ -46,7 +46,7 @@ def prometheus(tmp_path_factory):
 def folder(tmp_path_factory):
     """Two boards in all their shapes."""
     place = tmp_path_factory.mktemp("boards")
-    for path, text in files.files().items():
+    for path, text in made_files().items():
         inside = Path(path).relative_to("dashboards")
         if inside.stem in CHOSEN and inside.suffix == ".json" and "raw" not in inside.parts:
             (place / inside).parent.mkdir(exist_ok=True)

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePath
 from typing import Any
 
 import pytest
 
-from llmvitals.dashboards import grafana
+from llmvitals.dashboards import files, grafana, grafana10, v2
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.model import PLACE, Board, Panel, Query, Row
 from llmvitals.dashboards.promql import queries
+from llmvitals.dashboards.raw import draw
 from llmvitals.settings import Settings
 
 DATA: dict[str, dict[str, Any]] = grafana.boards(Settings())
 """Each board as Grafana gets it, by its path in the project."""
+
+
+@cache
+def raw_boards() -> dict[str, dict[str, Any]]:
+    """The same of the boards of raw series."""
+    return draw.boards(Settings())
+
+
+@cache
+def older_boards() -> dict[str, dict[str, Any]]:
+    """The same of those that are made for Grafana 10."""
+    return grafana10.boards(DATA)
+
+
+@cache
+def resources() -> dict[str, dict[str, Any]]:
+    """The same as the resources that Grafana 13 keeps."""
+    return v2.boards(DATA)
+
+
+@cache
+def made_files() -> dict[str, str]:
+    """The text of every generated file, by its path in the project."""
+    return files.files()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
-from llmvitals.series import series
+from llmvitals.series import Series, series
 from llmvitals.telemetry.ingest import RawPage
-from llmvitals.telemetry.ingest.lines import read_lines
+from llmvitals.telemetry.ingest.exposition import number, parse_series, split_sample
 from support.prometheus import Points, joined, load_blocks, openmetrics
 
 
@@ -19,13 +20,21 @@ def stored(pages: Iterable[RawPage], target: Mapping[str, str]) -> Points:
     for page in pages:
         t = round(page.t * 1000)
         answered = page.status == 200 and page.body is not None
-        for line in read_lines(page.body or b"").lines if answered else ():
-            own = {f"exported_{k}" if k in target else k: v for k, v in line.labels if v}
-            points.setdefault(series(line.name, **own, **target), []).append((t, line.value))
+        for line in (page.body or b"").splitlines() if answered else ():
+            sample = None if line.lstrip().startswith(b"#") else split_sample(line)
+            if sample is not None:
+                points.setdefault(_named(sample[0], **target), []).append((t, number(sample[1])))
         points.setdefault(series("up", **target), []).append((t, float(answered)))
         if page.took is not None:
             points.setdefault(series("scrape_duration_seconds", **target), []).append((t, page.took))
     return points
+
+
+@cache  # pages of one server say the same names again and again
+def _named(text: bytes, **target: str) -> Series:
+    name, labels = parse_series(text)
+    own = {f"exported_{k}" if k in target else k: v for k, v in labels.items() if v}
+    return series(name, **own, **target)
 
 
 def store(folder: Path, *several: Points) -> None:

@@ -11,10 +11,8 @@ import pytest
 from llmvitals.dashboards.annotations import MARKS, Mark
 from llmvitals.dashboards.model import PLACE, Query
 from llmvitals.dashboards.promql import promql
-from llmvitals.dashboards.raw import draw
 from llmvitals.series import series
-from llmvitals.settings import Settings
-from support.boards import DATA, filled
+from support.boards import DATA, filled, raw_boards
 from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
 
 pytestmark = pytest.mark.prometheus
@@ -143,7 +141,7 @@ def test_a_restart_is_where_the_process_began_however_long_it_was_away(prometheu
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_restart_is_marked_on_a_board_of_raw_series_as_well(prometheus, step):
-    (mark,) = draw.boards(Settings())["dashboards/raw/vllm.json"]["annotations"]["list"]
+    (mark,) = raw_boards()["dashboards/raw/vllm.json"]["annotations"]["list"]
     told = replace(BY_NAME["Engine restarts"], promql=mark["expr"].replace("$job", ".*"))
     assert drawn(prometheus, told, step) == [Drawn(BORN, BORN, "restart of 10.0.0.7:8000")]
 

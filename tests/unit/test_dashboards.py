@@ -23,12 +23,12 @@ from llmvitals.settings import Alerts, Burn, Exporter, Settings, Slo, Thresholds
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.checks import BY_CAUSE
 from llmvitals.triage.replica import Limits, limits_of
-from support.boards import DATA, EVERY, ONCE, Drawn, each, of, panels_of
+from support.boards import DATA, EVERY, ONCE, Drawn, each, made_files, of, panels_of
 from support.known_series import PROMETHEUS
 from support.promql_tree import selectors
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = files.files()
+GENERATED = made_files()
 OF_NOBODY = {"ALERTS", "up", *PROMETHEUS}
 """Of the Prometheus that asks, and of the exporters as it scrapes them: no target is chosen by these."""
 OF_THE_TARGET = (
@@ -84,7 +84,7 @@ def metrics(expr: str) -> set[str]:
 
 def again(drawn: Drawn, settings: Settings) -> dict:
     """The same panel, drawn by other settings."""
-    data = grafana.boards(settings)[drawn.board.file]
+    data = grafana.drawn(drawn.board, settings)
     return next(p for p in panels_of(data) if p["title"] == drawn.title)
 
 
@@ -129,6 +129,7 @@ def test_boards_differ_by_identity_and_file_and_have_panels_enough():
     assert SERVICE in {board.uid for board in BOARDS}, "the board that others lead to"
     assert len({board.title for board in BOARDS}) == len(BOARDS)
     assert len(ONCE) >= AT_LEAST
+    assert not [one.id for one in EVERY if one.panel.kind is Kind.TEXT and one.panel.queries], "words ask nothing"
 
 
 @boards
@@ -228,12 +229,6 @@ def test_every_panel_has_a_unit_a_description_and_words_for_no_data(drawn):
     assert len(drawn.data["description"].split()) >= 15
     assert not re.search(r"[{}]", drawn.data["description"]), "a setting was not filled in"
     assert drawn.title
-
-
-@each(one for one in EVERY if one.panel.kind is Kind.TEXT)
-def test_what_is_only_words_asks_nothing(drawn):
-    assert drawn.data["type"] == TYPES[Kind.TEXT]
-    assert not drawn.panel.queries
 
 
 def of_a_model(name: str) -> bool:

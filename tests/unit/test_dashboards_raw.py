@@ -11,19 +11,20 @@ from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards import BOARDS, watching
 from llmvitals.dashboards.model import Kind
 from llmvitals.dashboards.promql import promql, queries
-from llmvitals.dashboards.raw import boards, draw
+from llmvitals.dashboards.raw import boards
 from llmvitals.dashboards.raw.editions import EDITIONS, Edition
 from llmvitals.dashboards.raw.names import CannotError
 from llmvitals.dashboards.raw.translate import translated
 from llmvitals.dashboards.raw.tree import Matcher, read, show
 from llmvitals.settings import Settings
+from support.boards import raw_boards
 
 SETTINGS = Settings()
 BY_STEM = {edition.stem: edition for edition in EDITIONS}
 EACH = pytest.mark.parametrize("edition", EDITIONS, ids=lambda edition: edition.stem)
 SCOPE = 'cluster=~"$cluster",namespace=~"$namespace",instance=~"$instance",model=~"$model"'
 VLLM = 'job=~"$job",instance=~"$instance",model_name=~"$model",server=""'
-DRAWN = draw.boards(SETTINGS)
+DRAWN = raw_boards()
 
 
 def every_query() -> list[str]:

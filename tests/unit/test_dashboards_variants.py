@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmvitals.dashboards import grafana, grafana10, v2
+from llmvitals.dashboards import grafana, v2
 from llmvitals.settings import Settings, Slo
-from support.boards import DATA, panels_of
+from support.boards import DATA, older_boards, panels_of, resources
 
-OLDER = grafana10.boards(DATA)
-RESOURCES = v2.boards(DATA)
+OLDER = older_boards()
+RESOURCES = resources()
 
 
 def beside(name: str, folder: str) -> str:
