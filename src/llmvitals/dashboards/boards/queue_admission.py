@@ -172,9 +172,9 @@ MISSING = Panel(
         all_of("missing", VERMILLION, f"{_CALLS} + {_AGAIN} - ({_BACK}) - {_ENDED} - ({_INSIDE} + {_QUEUED})"),
     ),
     "Calls at the gateway against what became of them, in the chosen time: what is neither kept back (given up, refused, or"
-    " answered from a cache), nor finished, nor still inside is missing. Those are clients that left, which engines do not count, and calls that were lost on the way. Choose"
-    " the gateway with all engines behind it. A request for several answers (n) counts once for each, so missing may fall"
-    " below 0; a few are the pages' different moments.",
+    " answered from a cache), nor finished, nor still inside is missing. Those are clients that left, which engines do not"
+    " count, and lost calls. Choose the gateway with all engines behind it. A request for several answers (n) counts once for"
+    " each, so missing may fall below 0; a few are the pages' different moments.",
     "no calls are counted at a gateway here: is its page a target?",
     causes=("ghost-compute",),
     moved=("retry-storm",),
