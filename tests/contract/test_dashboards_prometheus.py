@@ -15,10 +15,11 @@ import pytest
 from llmvitals.dashboards.model import NO_TRAFFIC, PLACE, Kind
 from llmvitals.dashboards.raw.tree import Call, Infix, Node, Selector, below, read
 from llmvitals.series import series
-from support import whole_page as whole
 from support.boards import DATA, ONCE, Drawn, each, filled, of
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
-from support.whole_page import BUSY, CAUSE, END, EXPORTER, GONE, IDLE, MODEL, START, TWIN, track, whole_page
+from support.prometheus import Points, PrometheusServer, prometheus_of
+from support.two_spans import END, START
+from support.two_spans import SPAN as SECONDS
+from support.whole_page import BUSY, CAUSE, EXPORTER, GONE, IDLE, MODEL, TWIN, track, whole_page
 
 pytestmark = pytest.mark.prometheus
 
@@ -34,16 +35,14 @@ OF_SEVERAL = ("Do the replicas of a model share the load?", "Busiest replica ove
 """One replica alone is not compared."""
 
 FILLED = tuple(drawn for drawn in ONCE if drawn.title not in IN_A_STATE)
-SPAN = f"{whole.SPAN}s"
+SPAN = f"{SECONDS}s"
 
 Answer = list[tuple[dict[str, str], float]]
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("boards")
-    load_blocks(openmetrics(whole_page()), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("boards"), whole_page()) as server:
         yield server
 
 
@@ -146,9 +145,8 @@ def fleet_points(instance: str) -> Points:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fleet")
-    load_blocks(openmetrics({k: v for name in FLEET for k, v in fleet_points(name).items()}), folder / "data")
-    with PrometheusServer(folder) as server:
+    points = {k: v for name in FLEET for k, v in fleet_points(name).items()}
+    with prometheus_of(tmp_path_factory.mktemp("fleet"), points) as server:
         yield server
 
 

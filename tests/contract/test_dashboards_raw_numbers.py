@@ -28,7 +28,7 @@ from llmvitals.dashboards.raw.tree import Selector, read, walk
 from llmvitals.settings import Settings
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.telemetry.mapping import Row, plain_name, spelled
-from support.prometheus import PrometheusServer, joined, load_blocks, openmetrics, points_of
+from support.prometheus import PrometheusServer, joined, points_of, prometheus_of
 from support.raw_store import stored
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -121,11 +121,9 @@ def both(instance: str, pages: Iterable[RawPage]) -> tuple:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory) -> Iterator[PrometheusServer]:
-    folder = tmp_path_factory.mktemp("raw")
     names = sorted({name for edition in EDITIONS for name in edition.pages})
     parts = [p for name in names for late in LATE for p in both(f"{name}#{late}", scrapes(page_of(name), late=late))]
-    load_blocks(openmetrics(joined(parts)), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("raw"), joined(parts)) as server:
         yield server
 
 
@@ -241,11 +239,9 @@ def captured(folder: Path) -> tuple[RawPage, ...]:
 def hold(folder: Path, recordings: Iterable[Path], edition: str) -> set[str]:
     """Hold all queries of an edition against recordings; the panels that had something to compare."""
     pages = {recording.name: captured(recording) for recording in recordings}
-    load_blocks(
-        openmetrics(joined(p for name, found in pages.items() for p in both(f"{name}#", found))), folder / "data"
-    )
+    points = joined(p for name, found in pages.items() for p in both(f"{name}#", found))
     told = set()
-    with PrometheusServer(folder) as server:
+    with prometheus_of(folder, points) as server:
         for case in (case for case in CASES if case.edition.stem == edition):
             for name, found in pages.items():
                 if compare(server, case, name, found[-1].t):

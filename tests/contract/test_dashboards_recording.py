@@ -24,7 +24,7 @@ from llmvitals.series import Series, series
 from llmvitals.settings import Settings, Target
 from llmvitals.sources.capture import raw
 from support.boards import ONCE, Drawn, each, filled, of
-from support.prometheus import PrometheusServer, load_blocks, openmetrics
+from support.prometheus import PrometheusServer, prometheus_of
 from support.promql_tree import name_of, needed
 
 pytestmark = pytest.mark.prometheus
@@ -78,7 +78,6 @@ def pages():
 
 @pytest.fixture(scope="module")
 def prometheus(pages, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("recording")
     exporter = Engine(Settings(targets=(Target(url=URL, name=NAME),)))
     points: dict[Series, list[tuple[int, float]]] = {}
     board = Board()
@@ -93,8 +92,7 @@ def prometheus(pages, tmp_path_factory):
             told += [(series(s.name, **scraped | s.labels), s.value) for s in family.samples]
         for key, value in told:
             points.setdefault(key, []).append((round(page.t * 1000), value))
-    load_blocks(openmetrics(points), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("recording"), points) as server:
         yield server
 
 

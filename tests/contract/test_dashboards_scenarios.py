@@ -27,7 +27,7 @@ from llmvitals.settings import Settings
 from support.backfilled import backfilled
 from support.boards import ONCE, Asked, Drawn, each, filled
 from support.plays import FAULTS, jobs, played, told
-from support.prometheus import Points, PrometheusServer, joined, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer, joined, prometheus_of
 from support.promql_tree import name_of, needed, selectors
 
 pytestmark = pytest.mark.prometheus
@@ -222,8 +222,7 @@ def test_a_family_that_leaves_the_page_empties_just_the_panels_that_are_made_of_
     found: list[dict[str, list[bool]]] = []
     mine = [drawn for drawn in MOVED if CAUSE in plays_of(drawn)]
     for name, points in (("whole", whole), ("lacking", lacking)):
-        load_blocks(openmetrics(points), tmp_path / name / "data")
-        with PrometheusServer(tmp_path / name) as server:
+        with prometheus_of(tmp_path / name, points) as server:
             store = Store(server)
             found.append({drawn.id: [store.moves(asked, CAUSE) for asked in drawn.asked] for drawn in mine})
     before, after = found

@@ -14,7 +14,7 @@ import pytest
 from llmvitals.series import series
 from support.boards import made_files
 from support.grafana_api import GrafanaApi
-from support.prometheus import PrometheusServer, load_blocks, openmetrics
+from support.prometheus import PrometheusServer, prometheus_of
 
 pytestmark = pytest.mark.prometheus
 
@@ -34,11 +34,9 @@ CHOSEN = ("service", "engine")
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("prometheus")
     moments = [(START + STEP * n) * 1000 for n in range(SAMPLES)]
     page = {series(name, **labels): [(moment, 1.0) for moment in moments] for name, labels in PAGE.items()}
-    load_blocks(openmetrics(page), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("prometheus"), page) as server:
         yield server
 
 

@@ -36,7 +36,7 @@ from llmvitals.simulator.workload import Lengths, Stream, Workload
 from llmvitals.telemetry.ingest import RawPage
 from support import hurried
 from support.boards import ONCE, Asked, Drawn, filled
-from support.prometheus import PrometheusServer, load_blocks, openmetrics
+from support.prometheus import PrometheusServer, prometheus_of
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.prometheus
@@ -98,9 +98,8 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
             for one in family.samples:
                 points.setdefault(series(one.name, **one.labels), []).append((round(t * 1000), one.value))
     folder = tmp_path_factory.mktemp("incident")
-    load_blocks(openmetrics(points), folder / "data")
     rules = hurried.rules(folder, SETTINGS, lambda name, wait: "0s")
-    with PrometheusServer(folder, rules=rules) as server:
+    with prometheus_of(folder, points, rules=rules) as server:
         yield Incident(server, cycle, end)
 
 

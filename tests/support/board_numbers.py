@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 from llmvitals.series import series
 from support.boards import filled, of
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer
 
 START, STEP, PAGES = 1_700_000_000, 15, 41
 END = START + STEP * (PAGES - 1)
@@ -37,14 +35,6 @@ def histogram(name: str, mean: float, buckets: Mapping[str, int], **labels: str)
         found |= grows(f"{name}_bucket", below, le=edge, **labels)
     found |= grows(f"{name}_count", below, **labels)
     return found | grows(f"{name}_sum", below * mean, **labels)
-
-
-@contextmanager
-def prometheus_of(folder: Path, points: Points) -> Iterator[PrometheusServer]:
-    """A Prometheus over these points."""
-    load_blocks(openmetrics(points), folder / "data")
-    with PrometheusServer(folder) as server:
-        yield server
 
 
 def numbers(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from llmvitals.dashboards.model import Panel
 from llmvitals.dashboards.promql import promql, queries
 from llmvitals.series import series
 from llmvitals.settings import Settings
 from support.boards import filled
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer
 
 START, STEP, PAGES = 1_700_000_000, 15, 41
 END = START + STEP * (PAGES - 1)
@@ -50,11 +49,6 @@ def histogram(instance: str, family: str, per_second: float, mean: float, below:
         key = series(f"llm_{family}_bucket", instance=instance, model="tiny", **PLACE, le=edge)
         found[key] = grows(per_second * share)
     return found
-
-
-def load(points: Points, folder: Path) -> None:
-    """Put the points where a Prometheus in this folder finds them."""
-    load_blocks(openmetrics(points), folder / "data")
 
 
 Found = dict[str, dict[str, float]]

@@ -9,7 +9,8 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -224,6 +225,14 @@ class PrometheusServer(Service):
     def alerts(self) -> list[dict[str, Any]]:
         """Pending and firing alerts."""
         return list(self.get("alerts")["alerts"])
+
+
+@contextmanager
+def prometheus_of(folder: Path, points: Points, **options: Any) -> Iterator[PrometheusServer]:
+    """A Prometheus over these points; ``options`` as :class:`PrometheusServer` has them."""
+    load_blocks(openmetrics(points), folder / "data")
+    with PrometheusServer(folder, **options) as server:
+        yield server
 
 
 class AlertmanagerServer(Service):

@@ -23,11 +23,7 @@ from support.boards import ONCE, filled
 from support.known_series import COUNTERS, EVERYWHERE, KNOWN
 from support.prometheus import Points
 from support.promql_tree import selectors
-
-START, STEP, PAGES = 1_700_000_000, 15, 81
-END = START + STEP * (PAGES - 1)
-SPAN = 600
-"""Seconds that are chosen at the top of a board, up to the end; as many lie before them."""
+from support.two_spans import PAGES, START, STEP
 
 TURN = 50
 """The page, of those that are chosen, at which what changes does."""

@@ -13,7 +13,7 @@ from llmvitals.dashboards.model import PLACE, Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.series import series
 from support.boards import DATA, filled, raw_boards
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, PrometheusServer, prometheus_of
 
 pytestmark = pytest.mark.prometheus
 
@@ -97,10 +97,9 @@ def points() -> Points:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("marks")
-    load_blocks(openmetrics(points()), folder / "data")
     # blocks that are loaded have no markers of what ended, so a series must not be looked for longer than a scrape
-    with PrometheusServer(folder, flags=(f"--query.lookback-delta={SCRAPE - 1}s",)) as server:
+    flags = (f"--query.lookback-delta={SCRAPE - 1}s",)
+    with prometheus_of(tmp_path_factory.mktemp("marks"), points(), flags=flags) as server:
         yield server
 
 

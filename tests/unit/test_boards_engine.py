@@ -11,8 +11,8 @@ from llmvitals.dashboards.boards.engine_steps import EVEN, PACE, PER_GPU, PREFIL
 from llmvitals.dashboards.model import Kind
 from llmvitals.series import series
 from llmvitals.simulator.hardware import GPUS
-from support.made_servers import PLACE, grows, histogram, level, load, says, server
-from support.prometheus import PrometheusServer
+from support.made_servers import PLACE, grows, histogram, level, says, server
+from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
 
@@ -21,7 +21,6 @@ H100 = GPUS["H100-80GB"]
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("engine")
     edges = {"8.0": 0.5, "16.0": 0.5, "32.0": 1.0}
     points = {
         **server(
@@ -122,8 +121,7 @@ def prometheus(tmp_path_factory):
     # one that prefills with one rank and decodes with another
     points |= server("halves", engine_role__role__prefill=level(1), requests_running=level(5))
     points |= server("halves", engine_role__role__decode=level(1))
-    load(points, folder)
-    with PrometheusServer(folder) as found:
+    with prometheus_of(tmp_path_factory.mktemp("engine"), points) as found:
         yield found
 
 

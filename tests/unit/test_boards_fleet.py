@@ -13,26 +13,16 @@ from llmvitals.series import series
 from llmvitals.triage.checks import CHECKS
 from llmvitals.triage.verdict import Outcome, Resource
 from support.boards import filled
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.made_servers import END, PAGES, PLACE, START, STEP, level, track
+from support.prometheus import Points, prometheus_of
 
 PANELS = {panel.title: panel for row in fleet.BOARD.rows for panel in row.panels}
 TABLE = fleet.SERVICES
-START, STEP, PAGES = 1_700_000_000, 15, 41
-END = START + STEP * (PAGES - 1)
 
 # What each step of the walk asks about, and so in which layer its causes lie.
 USERS, BEFORE, ENGINE = "user experience", "queue and admission", "engine and hardware"
 LAYER_OF_STEP = (USERS, ENGINE, ENGINE, ENGINE, ENGINE, BEFORE, BEFORE, ENGINE)
 OF_CAUSES = "one-per-cause"
-PLACE = {"cluster": "east", "namespace": "chat"}
-
-
-def track(values) -> list[tuple[int, float]]:
-    return [((START + STEP * page) * 1000, float(values(page))) for page in range(PAGES)]
-
-
-def level(value: float) -> list[tuple[int, float]]:
-    return track(lambda _: value)
 
 
 def service(
@@ -150,9 +140,8 @@ SERVICES = len(CHECKS) + 8
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fleet-board")
-    load_blocks(openmetrics({key: value for points in MADE for key, value in points.items()}), folder / "data")
-    with PrometheusServer(folder) as server:
+    points = {key: value for points in MADE for key, value in points.items()}
+    with prometheus_of(tmp_path_factory.mktemp("fleet-board"), points) as server:
         yield server
 
 
@@ -413,13 +402,12 @@ UNKNOWN = {"cause": "cold-start", "state": "unknown"}
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("odd-fleet")
     scraped = service("twice", "double", hurt=True, outcome=Outcome.CAUSE, cause="cold-start", requests_running=1)
     scraped[series("llm_triage_check_state", instance="twice", model="double", **PLACE, **UNKNOWN)] = level(1)
     parts = (of_ranks(), twice(scraped), in_turns("shared", behind=True), in_turns("restarted", behind=False))
     parts += (ended("restarted", "oom"),)
-    load_blocks(openmetrics({key: value for points in parts for key, value in points.items()}), folder / "data")
-    with PrometheusServer(folder) as server:
+    points = {key: value for points in parts for key, value in points.items()}
+    with prometheus_of(tmp_path_factory.mktemp("odd-fleet"), points) as server:
         yield server
 
 

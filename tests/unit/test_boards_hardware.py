@@ -6,30 +6,19 @@ import pytest
 
 from llmvitals.dashboards.boards import hardware_energy, hardware_gpus, hardware_host, hardware_links, hardware_walls
 from llmvitals.dashboards.boards.hardware_cards import named
-from llmvitals.dashboards.model import Panel, Query
+from llmvitals.dashboards.model import Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.series import series
 from llmvitals.triage.verdict import Resource
-from support.boards import filled
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, prometheus_of
+from support.two_spans import END, SPAN, START, says, track
 
 pytestmark = pytest.mark.prometheus
 
-START, STEP, PAGES = 1_700_000_000, 15, 81
-END = START + STEP * (PAGES - 1)
-SPAN = 600  # what is chosen at the top; as much lies before it
 PLACE = {"cluster": "east", "namespace": "chat"}
 GIB = 2.0**30
 SHARED, ALONE, OLD = ("GPU-aaaaaaaa-1111", "GPU-bbbbbbbb-2222", "GPU-cccccccc-3333")
 SLICED, BOTH, MUTE, FAR = ("GPU-eeeeeeee-5555", "GPU-ffffffff-6666", "GPU-99999999-7777", "GPU-88888888-8888")
-
-Found = dict[str, dict[tuple[str, ...], float]]
-
-
-def track(value, begin: int = 0) -> list[tuple[int, float]]:
-    """Samples of the pages from ``begin`` on (seconds from the start)."""
-    pages = (page * STEP for page in range(PAGES) if page * STEP >= begin)
-    return [((START + at) * 1000, float(value(at) if callable(value) else value)) for at in pages]
 
 
 def of(instance: str, *, begin: int = 0, **values) -> Points:
@@ -157,21 +146,8 @@ def points() -> Points:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hardware")
-    load_blocks(openmetrics(points()), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("hardware"), points()) as server:
         yield server
-
-
-def says(server: PrometheusServer, panel: Panel, **chosen: str) -> Found:
-    """What each query of a panel finds at the end: by its legend or heading, by the values of its labels."""
-    found: Found = {}
-    for query in panel.queries:
-        answer = server.query(filled(promql(query), span=f"{SPAN}s", **chosen), at=END)
-        rows = {tuple(labels.get(name, "") for name in query.by): value for labels, value in answer}
-        assert len(rows) == len(answer), "two rows of one name"
-        found[query.legend or query.column] = rows
-    return found
 
 
 def test_cards_of_one_number_on_two_machines_have_two_names(prometheus):

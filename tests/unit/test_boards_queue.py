@@ -5,15 +5,14 @@ import pytest
 from llmvitals.dashboards.boards import queue
 from llmvitals.dashboards.boards.queue_admission import DEMAND, FLOW, MISSING, OUTCOMES, TURNED_AWAY
 from llmvitals.settings import Settings, Slo
-from support.made_servers import grows, histogram, level, load, says, server
-from support.prometheus import PrometheusServer
+from support.made_servers import grows, histogram, level, says, server
+from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("queue")
     points = {
         # 3 come and 2 go each second: the queue grows by 1; nobody tells why they wait
         **server(
@@ -60,8 +59,7 @@ def prometheus(tmp_path_factory):
         # two ranks, each with a pool of its own
         **server("ranks", kv_capacity_tokens__rank__0=level(1000), kv_capacity_tokens__rank__1=level(1000)),
     }
-    load(points, folder)
-    with PrometheusServer(folder) as found:
+    with prometheus_of(tmp_path_factory.mktemp("queue"), points) as found:
         yield found
 
 

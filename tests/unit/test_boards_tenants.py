@@ -10,8 +10,9 @@ from llmvitals.dashboards.boards import tenants
 from llmvitals.dashboards.boards.tenants_calls import STATUSES
 from llmvitals.series import series
 from llmvitals.signals.derived.gateway import LOST_LABELS
-from support.board_numbers import END, START, STEP, grows, histogram, numbers, prometheus_of, stays
+from support.board_numbers import END, START, STEP, grows, histogram, numbers, stays
 from support.boards import filled, of
+from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
 

@@ -7,7 +7,8 @@ import pytest
 from llmvitals.dashboards.boards import users
 from llmvitals.dashboards.model import Kind
 from llmvitals.series import series
-from support.board_numbers import grows, histogram, numbers, prometheus_of, stays
+from support.board_numbers import grows, histogram, numbers, stays
+from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
 

@@ -12,16 +12,12 @@ from llmvitals.alerts.rules import files
 from llmvitals.dashboards.boards import watching, watching_exporters, watching_rules, watching_targets
 from llmvitals.dashboards.boards.alerting import ALERTS as ROW
 from llmvitals.dashboards.boards.watching_rules import INPUTS
-from llmvitals.dashboards.model import Panel
 from llmvitals.dashboards.promql import promql
 from llmvitals.exporters import health, selfmetrics
 from llmvitals.series import series
-from support.boards import filled
-from support.prometheus import Points, PrometheusServer, load_blocks, openmetrics
+from support.prometheus import Points, prometheus_of
+from support.two_spans import START, says, track
 
-START, STEP, PAGES = 1_700_000_000, 15, 81
-END = START + STEP * (PAGES - 1)
-SPAN = 600
 OF_CAUSES = {alert.name for alert in ALERTS if alert.panel == "llm_triage_check_state"}
 RULES = {
     rule["alert"]: rule["expr"]
@@ -53,11 +49,6 @@ def test_every_series_of_an_exporter_is_shown():
 # -- over numbers that are written down ----------------------------------------------------------------------------------
 
 needs_prometheus = pytest.mark.prometheus
-
-
-def track(value, begin: int = 0) -> list[tuple[int, float]]:
-    pages = (page * STEP for page in range(PAGES) if page * STEP >= begin)
-    return [((START + at) * 1000, float(value(at) if callable(value) else value)) for at in pages]
 
 
 def points() -> Points:
@@ -100,21 +91,8 @@ def points() -> Points:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("watching")
-    load_blocks(openmetrics(points()), folder / "data")
-    with PrometheusServer(folder) as server:
+    with prometheus_of(tmp_path_factory.mktemp("watching"), points()) as server:
         yield server
-
-
-def says(server: PrometheusServer, panel: Panel, **chosen: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """What each query of a panel finds at the end: by its legend or heading, by the values of its labels."""
-    found = {}
-    for query in panel.queries:
-        answer = server.query(filled(promql(query), span=f"{SPAN}s", **chosen), at=END)
-        rows = {tuple(labels.get(name, "") for name in query.by): value for labels, value in answer}
-        assert len(rows) == len(answer), "two rows of one name"
-        found[query.legend or query.column] = rows
-    return found
 
 
 @needs_prometheus
