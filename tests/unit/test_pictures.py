@@ -338,6 +338,7 @@ def test_counts_of_a_heatmap_are_those_between_two_edges():
     assert edges == (0.1, 1.0, 10.0, 100.0, math.inf), "one empty row on either side"
     assert [None if math.isnan(n) else n for n in found[:, 0]] == [None, 3.0, None, 2.0, None]
     assert np.isnan(found[:, 1]).all()
+    assert heatmap.counts(Answered(panel, ((series(3.0),),)), SPAN)[0] == (), "what has no edge is in no row"
 
 
 def test_what_finds_no_room_in_a_legend_is_counted_and_the_largest_stay():
@@ -374,6 +375,18 @@ def test_every_picture_says_what_it_is_when_and_of_whom():
     assert "2023-11-14 22:13 to 22:23 UTC" in caption
     assert "instance vllm-0, model tiny" in caption
     assert "a note" in caption
+
+
+def test_what_is_asked_for_at_few_moments_is_a_curve_all_the_same():
+    panel = Panel(Kind.LINES, "x", "none", (Query("", BLUE, promql="x"),), "", "", points=20)
+    span = Span(START, START + 6000, 15)
+    (question,) = asked(panel, SETTINGS, Choice(), span)
+    times = np.arange(question.span.start, question.span.end + 1, question.span.step)
+    found = Answered(panel, ((curve({}, tuple((float(t), 1.0) for t in times)),),))
+    (plot,) = of_panel(found, Scene(span), SETTINGS, LIGHT).figure.axes
+    (line,) = plot.get_lines()
+    assert len(line.get_ydata()) == len(times), "no gap between any two"
+    assert question.span.step > span.step
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.TEXT])
@@ -488,6 +501,15 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(tmp_path):
     swapped = run(*url, "--board", "service", "--from", "2026-01-02", "--to", "2026-01-01")
     assert swapped.exit_code == 2
     assert "is not before" in swapped.output
+    short = ("--from", START + 1, "--to", START + 9)
+    for words, why in ((short, "no step of 15 s has room"), (("--step", "50ms"), "--step is 0.05 s")):
+        refused = run(*url, "--board", "service", *words)
+        assert refused.exit_code == 2
+        assert why in refused.output
+    for address in ("http://u:secret@host:x1", "http://u:se/secret@host", "http://host:x1?token=secret"):
+        told = str(run("--prometheus", address, "--board", "service").exception)
+        assert told.endswith("is not a URL. Write it like http://host:8000.")
+        assert "secret" not in told
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from llmvitals.cli.screen import progress, remark
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.model import Board, Panel
 from llmvitals.dashboards.pictures.ask import Asked, asked, spanned
-from llmvitals.dashboards.pictures.results import SCRAPE_SECONDS, Answered, Choice, Scene, curve
+from llmvitals.dashboards.pictures.results import SCRAPE_SECONDS, Answered, Choice, Scene, Span, curve
 from llmvitals.errors import PageError, SettingsError
 from llmvitals.settings import Settings
 from llmvitals.sources.promql_api import Endpoint, Stored
@@ -98,10 +98,7 @@ def command(
     board = found_board(name)
     panels = found_panels(board, titles) if titles else tuple(open_panels(board, everything=opened))
     last = time.time() if end is None else end
-    if not start < last:
-        raise click.UsageError(f"--from ({moment(start)}) is not before --to ({moment(last)}).")
-    span = spanned(start, last, step, scrape)
-    scene = Scene(span, Choice(clusters, namespaces, models, instances), note)
+    scene = Scene(_span(start, last, step, scrape), Choice(clusters, namespaces, models, instances), note)
     with Endpoint(prometheus, less=LESS) as endpoint:
         answers = answered(endpoint, panels, scene, settings, scrape)
         if all(one.empty for one in answers):
@@ -121,12 +118,26 @@ def command(
         click.echo(str(path))
 
 
+def _span(start: float, end: float, step: float | None, scrape: float) -> Span:
+    """The time to draw, of two points at least. Raises :class:`click.UsageError`, naming the options, where it is none."""
+    if not start < end:
+        raise click.UsageError(f"--from ({moment(start)}) is not before --to ({moment(end)}); swap them.")
+    if step is not None and step < 1:
+        raise click.UsageError(f"--step is {step:g} s; give it a second at least.")
+    span = spanned(start, end, step, scrape)
+    if not span.start < span.end:
+        raise click.UsageError(
+            f"From --from to --to no step of {span.step:g} s has room; give a longer time or a shorter --step."
+        )
+    return span
+
+
 def _papers(
     board: Board, answers: Sequence[Answered], scene: Scene, settings: Settings, theme: str, *, alone: bool, phone: bool
 ) -> list[tuple[str, Paper, str]]:
     """File name, sheet and title of each picture."""
     from llmvitals.dashboards.pictures.look import THEMES  # noqa: PLC0415 - matplotlib is an extra, and not for --help
-    from llmvitals.dashboards.pictures.picture import PHONE, WIDE, of_board, of_panel  # noqa: PLC0415 - as above
+    from llmvitals.dashboards.pictures.picture import PHONE, PHONE_PANEL, WIDE, of_board, of_panel  # noqa: PLC0415 - as above
 
     stem, colors = Path(board.file).stem, THEMES[theme]
     width = PHONE if phone else WIDE
@@ -136,7 +147,7 @@ def _papers(
     return [
         (
             f"{stem}-{slug(one.panel.title)}",
-            of_panel(one, scene, settings, colors, width=PHONE - 16 if phone else 0.0),
+            of_panel(one, scene, settings, colors, width=PHONE_PANEL if phone else 0.0),
             one.panel.title,
         )
         for one in answers

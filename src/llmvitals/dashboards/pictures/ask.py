@@ -34,15 +34,22 @@ def spanned(start: float, end: float, step: float | None = None, scrape: float =
     Without ``step``: the smallest even one that gives at most 400 points and is no shorter than the scrape interval.
     """
     least = max((end - start) / _POINTS, scrape)
-    every = step or next((s for s in _STEPS if s >= least), float(_STEPS[-1]))
+    every = step or _even(least)
     return Span(start // every * every, end // every * every, every)
+
+
+def span_of(panel: Panel, span: Span) -> Span:
+    """The time as a panel is asked for it: in fewer steps than the others' where it looks far back at each."""
+    if not panel.points:
+        return span
+    return spanned(span.start, span.end, _even(max((span.end - span.start) / panel.points, span.step)))
 
 
 def asked(
     panel: Panel, settings: Settings, choice: Choice, span: Span, scrape: float = SCRAPE_SECONDS
 ) -> tuple[Asked, ...]:
     """The questions of a panel, in the order of its queries."""
-    mine = span if not panel.points else spanned(span.start, span.end, _coarser(panel.points, span))
+    mine = span_of(panel, span)
     window = max(mine.step + scrape, 4 * scrape)  # Grafana's documentation on $__rate_interval
     filled = {
         "__rate_interval": f"{window:.0f}s",
@@ -55,9 +62,9 @@ def asked(
     return tuple(Asked(_VARIABLE.sub(lambda m: filled.get(m[1], m[0]), one), mine, panel.kind in NOW) for one in exprs)
 
 
-def _coarser(points: int, span: Span) -> float:
-    least = max((span.end - span.start) / points, span.step)
-    return next((float(s) for s in _STEPS if s >= least), float(_STEPS[-1]))
+def _even(least: float) -> float:
+    """The smallest even step, in seconds, that is no shorter than that; a day where all are."""
+    return float(next((s for s in _STEPS if s >= least), _STEPS[-1]))
 
 
 def _matched(names: tuple[str, ...]) -> str:

@@ -32,8 +32,8 @@ def reach(values: Sequence[float], unit: str, *, low: float | None, high: float 
         top = max(top, high)
     if not top > bottom:
         top = bottom + (abs(bottom) or 1.0)
-    factor = scale(max(abs(top), abs(bottom)), unit).factor
-    suffix = scale(max(abs(top), abs(bottom)), unit).suffix
+    told = scale(max(abs(top), abs(bottom)), unit)
+    factor = told.factor
     marks = ticks(bottom / factor, top / factor, most)
     if high is None or top > high:
         step = marks[1] - marks[0] if len(marks) > 1 else top / factor
@@ -43,7 +43,7 @@ def reach(values: Sequence[float], unit: str, *, low: float | None, high: float 
     if low is None and marks[0] > bottom / factor + 1e-9:
         marks = (round(marks[0] - (marks[1] - marks[0] if len(marks) > 1 else 1.0), 12), *marks)
         bottom = marks[0] * factor
-    return Reach(bottom, top, tuple((mark * factor, number(mark) + suffix) for mark in marks))
+    return Reach(bottom, top, tuple((mark * factor, number(mark) + told.suffix) for mark in marks))
 
 
 def times(span: Span, width: float) -> tuple[tuple[float, str], ...]:

@@ -33,6 +33,8 @@ def counts(answered: Answered, span: Span) -> tuple[tuple[float, ...], np.ndarra
             if round(t) in at:
                 row[at[round(t)]] = value
         rows[float(one.label("le"))] = row
+    if not rows:
+        return (), np.empty((0, len(times)))
     edges = tuple(sorted(rows))
     total = np.vstack([rows[edge] for edge in edges])
     single = np.diff(total, axis=0, prepend=np.zeros((1, len(times))))

@@ -88,9 +88,3 @@ def ink_on(color: str) -> str:
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     return "#FFFFFF" if 1.05 / (light + 0.05) > (light + 0.05) / 0.05 else "#000000"
-
-
-def mixed(color: str, other: str, share: float) -> str:
-    """A colour with so much of another in it."""
-    pairs = ((int(color[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)

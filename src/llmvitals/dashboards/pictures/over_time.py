@@ -175,12 +175,8 @@ def _told(paper: Paper, box: Box, own: axes.Reach, asked: Sequence[tuple[float, 
         y = box.bottom - share * box.height
         y = max(y - 14 if not over else box.y, box.y)
         spot = Box(box.right - wide, y, wide, 13)
-        while any(_meet(spot, other) for other in taken) and spot.x > box.x:
+        while any(map(spot.meets, taken)) and spot.x > box.x:
             spot = Box(spot.x - wide - 4, spot.y, wide, 13)
         taken.append(spot)
         paper.rect(spot, paper.theme.frame, radius=2, alpha=0.8)
         paper.text(spot.x + 3, spot.y + 6.5, words, size=SMALL, bold=True, color=color)
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one.x < other.right and other.x < one.right and one.y < other.bottom and other.y < one.bottom

@@ -53,6 +53,10 @@ class Box:
         """The rectangle less so much at each side."""
         return Box(self.x + left, self.y + top, self.width - left - right, self.height - top - bottom)
 
+    def meets(self, other: Box) -> bool:
+        """Whether a part of the two is the same."""
+        return self.x < other.right and other.x < self.right and self.y < other.bottom and other.y < self.bottom
+
 
 def _few(shown: Image.Image, colors: int) -> Image.Image:
     """The image in few colours: the most frequent one, then again and again the one that is farthest from all before it, by how

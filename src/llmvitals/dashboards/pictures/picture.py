@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib import rc_context
 
 from llmvitals.dashboards.model import Board, Kind, Panel, Row
 from llmvitals.dashboards.pictures import bars, heat, over_time, points, states, table, tiles, words
+from llmvitals.dashboards.pictures.ask import span_of
 from llmvitals.dashboards.pictures.look import SETTINGS, SMALL, TEXT, TITLE, Theme, fitted, wrapped
 from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Scene
@@ -25,6 +26,8 @@ PAGE = 860.0
 
 _COLUMNS = 24
 _UNIT, _GAP, _EDGE, _PAD = 30.0, 8.0, 14.0, 10.0
+PHONE_PANEL = PHONE - 2 * _GAP
+"""The width of a panel whose picture is as wide as a phone."""
 _ONE_COLUMN = 700.0
 """Narrower than this, panels stand below each other, as Grafana has them on a phone."""
 _LINE = 15.0
@@ -151,7 +154,7 @@ def _panel(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: S
     if answered.empty and panel.kind is not Kind.TEXT:
         words.nothing(paper, inner, panel.empty)
     else:
-        _DRAW[panel.kind](paper, inner, answered, scene, settings)
+        _DRAW[panel.kind](paper, inner, answered, replace(scene, span=span_of(panel, scene.span)), settings)
 
 
 def _heading(paper: Paper, box: Box, row: Row, *, closed: bool) -> None:

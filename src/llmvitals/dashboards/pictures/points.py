@@ -85,14 +85,10 @@ def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Setting
         )
     columns = [query.column for query in panel.queries[:2]]
     paper.text(inner.x + inner.width / 2, inner.bottom + 29, columns[0], color=paper.theme.text, ha="center")
-    _sideways(paper, box.x + 7, inner.y + inner.height / 2, columns[1])
+    paper.text(box.x + 7, inner.y + inner.height / 2, columns[1], ha="center", turned=True)
     _limits(paper, inner, lines, (low, high), panel.unit)
     _names(paper, inner, found, lines, (low, high))
     legend.draw(paper, Box(box.x, plot.bottom + 8, box.width, rows.height), rows)
-
-
-def _sideways(paper: Paper, x: float, y: float, words: str) -> None:
-    paper.text(x, y, words, ha="center", turned=True)
 
 
 def _limits(paper: Paper, box: Box, lines: list[float], reach: tuple[float, float], unit: str) -> None:
@@ -126,12 +122,8 @@ def _names(paper: Paper, box: Box, found: tuple[Group, ...], lines: list[float],
             Box(x - wide / 2, y - _RADIUS - 14, wide, 12),
             Box(x - wide / 2, y + _RADIUS + 2, wide, 12),
         )
-        free = (s for s in sides if s.x >= box.x and s.right <= box.right and not any(_meet(s, t) for t in taken))
+        free = (s for s in sides if s.x >= box.x and s.right <= box.right and not any(map(s.meets, taken)))
         spot = next(free, None)
         if spot is not None:
             taken.append(spot)
             paper.text(spot.x, spot.y + 6, name, size=SMALL)
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one.x < other.right and other.x < one.right and one.y < other.bottom and other.y < one.bottom

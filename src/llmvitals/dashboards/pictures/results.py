@@ -40,18 +40,14 @@ class Choice:
 
     def of(self, label: str) -> tuple[str, ...]:
         """The names that are chosen of a label."""
-        return {
-            "cluster": self.cluster,
-            "namespace": self.namespace,
-            "model": self.model,
-            "instance": self.instance,
-        }.get(label, ())
+        found: tuple[str, ...] = getattr(self, label)
+        return found
 
     @property
     def lone(self) -> Mapping[str, str]:
         """Labels of which one name is chosen: it stands in the caption, and need not stand at each curve."""
         labels = ("cluster", "namespace", "instance", "model")
-        return {label: self.of(label)[0] for label in labels if len(self.of(label)) == 1}
+        return {label: names[0] for label in labels if len(names := self.of(label)) == 1}
 
 
 @dataclass(frozen=True, slots=True)
