@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from llmvitals.cli.picture import answered, found_board, found_panels
+from llmvitals.cli.picture import LESS, answered, found_board, found_panels
 from llmvitals.dashboards.pictures.ask import spanned
 from llmvitals.dashboards.pictures.results import Choice, Scene
-from llmvitals.errors import UnreachableError
+from llmvitals.errors import PageError, SettingsError, UnreachableError
 from llmvitals.series import Series
 from llmvitals.settings import Settings
 from llmvitals.sources.promql_api import Endpoint
@@ -100,7 +100,11 @@ def test_a_query_that_the_server_refuses_and_a_server_that_is_none_are_named(url
         assert [one.points for one in endpoint.now("1 + 1", END)] == [((float(END), "2"),)]
         with pytest.raises(Exception, match=r"refuses the query: .*parse error"):
             endpoint.over("sum by (", START, END, 15)
-        with pytest.raises(Exception, match="exceeded maximum resolution"):
+    with Endpoint(url, less=LESS) as endpoint:
+        with pytest.raises(SettingsError) as caught:
+            endpoint.over("sum by (", START, END, 15)
+        assert "--selector" not in str(caught.value), "the command has no such option"
+        with pytest.raises(PageError, match=r"exceeded maximum resolution.*Ask for less with a longer --step"):
             endpoint.over("up", START, END, 0.01)
     with Endpoint("http://127.0.0.1:1") as endpoint, pytest.raises(UnreachableError, match="cannot be reached"):
         endpoint.now("up", END)

@@ -26,7 +26,8 @@ def base_url(text: str) -> str:
     except ValueError:  # brackets that do not close, a port that is no number
         known = False
     if not known:
-        raise SettingsError("is not a URL", place=text, remedy="Write it like http://host:8000.")
+        shown = text.rpartition("@")[2].partition("?")[0]  # a password's own marks may be what makes it no URL
+        raise SettingsError("is not a URL", place=shown, remedy="Write it like http://host:8000.")
     return urlunsplit(parts).rstrip("/")
 
 

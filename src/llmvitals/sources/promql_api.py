@@ -28,6 +28,8 @@ ASK_FOR_LESS = "--selector or a shorter --for"
 _TOO_MUCH = (
     "too many samples",
     "exceeded the maximum",
+    "exceeded maximum resolution",
+    "too many points for the given",
     "exceeds the limit",
     "cannot select more than",
     "query timed out",
@@ -36,6 +38,10 @@ _TOO_MUCH = (
     "exceeds -search.",
 )
 """How PromQL servers say that a query loads too much: it is then asked in halves."""
+
+_CHECK = "Check --selector, and the times asked for."
+_CHECK_SERVER = "Check that it knows the PromQL of Prometheus 2.33 and newer, and the times asked for."
+"""That version has ``@ end()`` without a feature flag (its changelog). The query itself is not the user's."""
 
 _AWAY = (429, 502, 503, 504)
 """Answers of a server, or of the proxy in front of it, that is there again in a moment."""
@@ -180,7 +186,7 @@ class Endpoint:
     def _result(self, path: str, form: Mapping[str, str]) -> list[Stored]:
         answer = self._asked("POST", path, data=form)
         try:
-            data: Any = self._data(answer)
+            data: Any = self._data(answer, _CHECK_SERVER)
             if data["resultType"] == "scalar":
                 return [_stored({"metric": {}, "values": [data["result"]]})]
             return [_stored({"values": [one["value"]], **one} if "value" in one else one) for one in data["result"]]
@@ -217,7 +223,7 @@ class Endpoint:
             self._wait_for_it()
         return answer
 
-    def _data(self, answer: requests.Response) -> object:
+    def _data(self, answer: requests.Response, remedy: str = _CHECK) -> object:
         document = _document(answer)
         if answer.status_code in _STATUS or document is None or document.get("status") not in {"success", "error"}:
             raise _refusal(answer, self.place)
@@ -227,9 +233,7 @@ class Endpoint:
                 raise TooMuchError(message)
             if answer.status_code >= 500:
                 raise _refusal(answer, self.place)
-            raise SettingsError(
-                f"refuses the query: {message}", place=self.place, remedy="Check --selector, and the times asked for."
-            )
+            raise SettingsError(f"refuses the query: {message}", place=self.place, remedy=remedy)
         return document["data"]
 
 
