@@ -225,7 +225,9 @@ def filled(folder: Path, found: Points) -> None:
     text = folder / "points.om"
     text.write_text(openmetrics(found), encoding="utf-8")
     made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-    subprocess.run(made, check=True, capture_output=True)
+    done = subprocess.run(made, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"promtool makes no blocks of {text}: {done.stderr.strip()}")
 
 
 def free_port() -> int:
@@ -255,7 +257,7 @@ def prometheus(folder: Path, config: str = "{}\n", port: int = 0) -> Iterator[st
 @contextmanager
 def process(command: list[str], ready: str) -> Iterator[None]:
     """A child process, once that URL answers; it is ended by its own handle."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
         try:
             _answers(ready, server)
             yield
@@ -266,7 +268,7 @@ def process(command: list[str], ready: str) -> Iterator[None]:
 def _answers(url: str, server: subprocess.Popen[bytes]) -> None:
     for _ in range(300):
         if server.poll() is not None:
-            raise SystemExit(f"{url}: the process ended at once")
+            raise SystemExit(f"{url}: {server.args!r} ended at once")
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
@@ -374,7 +376,9 @@ def watching() -> None:
 
 def main(names: list[str]) -> None:
     """Play, fill, draw."""
-    wanted = set(names)
+    wanted, every = set(names), {shot.runbook for shot in SHOTS} | {Path(board.file).stem for board in BOARDS}
+    if wanted - every:
+        raise SystemExit(f"no picture is of {', '.join(sorted(wanted - every))}; there are: {', '.join(sorted(every))}")
     shots = [shot for shot in SHOTS if not wanted or shot.runbook in wanted]
     for program in ("prometheus", "promtool"):
         if shutil.which(program) is None:
