@@ -195,11 +195,25 @@ ALERTS = {
 
 @pytest.fixture(scope="module")
 def described(incident) -> dict[str, str]:
-    """What each alert that fires says, by its name."""
+    """What each alert that fires says, by its name, once it was evaluated after all that it reads was recorded: the first time it
+    may come before, and then says what it can without.
+    """
 
     def firing() -> dict[str, str]:
         return {one["labels"]["alertname"]: one["annotations"]["description"] for one in incident.server.alerts()}
 
+    def evaluated() -> dict[str, str]:
+        groups = incident.server.get("rules")["groups"]
+        return {
+            one["name"]: one["lastEvaluation"] for one in groups if ALERTS.keys() & {r["name"] for r in one["rules"]}
+        }
+
+    def recorded() -> bool:
+        return all(incident.server.query(names.recorded(BY_ID[signal])) for signal in RECORDED)
+
+    wait_for(recorded, "the signals of the incident")
+    before = evaluated()
+    wait_for(lambda: all(at != before[name] for name, at in evaluated().items()), "another evaluation of each alert")
     wait_for(lambda: firing().keys() >= ALERTS.keys(), "the alerts of the incident")
     return firing()
 
