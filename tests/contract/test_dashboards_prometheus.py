@@ -239,13 +239,14 @@ def test_the_verdict_row_shows_what_the_triage_says(prometheus):
         (IDLE.instance, "no-traffic"),
     }
     assert [(m["cause"], v) for m, v in shown("Leading cause and its confidence")[0]] == [(CAUSE, 0.9)]
-    up, blind = shown("Can the numbers be trusted?")
+    up, blind, apart = shown("Can the numbers be trusted?")
     assert {(m["instance"], v) for m, v in up} == {
         (BUSY.instance, 1.0),
         (IDLE.instance, 1.0),
         (GONE.instance, 0.0),
     }
     assert [v for _, v in blind] == [1.0]
+    assert apart == [({}, 0.0)]
     assert {(m["cause"], v) for m, v in shown("Causes over time")[0]} == {
         (CAUSE, 2.0),
         ("unbounded-queue", 1.0),

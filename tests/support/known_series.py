@@ -11,9 +11,10 @@ from llmvitals.exporters import health, judge, promises, selfmetrics
 from llmvitals.schema import FAMILIES, IDENTITY, SCOPE, Kind
 from llmvitals.settings import PLACES, Settings
 from llmvitals.signals.catalogue import SIGNALS
+from llmvitals.sources.promql import EXPORTED
 
-EVERYWHERE = frozenset({*PLACE, *PLACES, "instance", "job"})
-"""Labels that a target, its scrape or its Prometheus may put on any series."""
+EVERYWHERE = frozenset({*PLACE, *PLACES, "instance", "job", f"{EXPORTED}instance"})
+"""Labels that a target, its scrape or its Prometheus may put on any series, and what a target's own ``instance`` may become."""
 
 
 OWN_LABELS: Mapping[str, tuple[str, ...]] = {

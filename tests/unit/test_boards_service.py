@@ -6,18 +6,15 @@ from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards import BOARDS, service
 from llmvitals.dashboards.boards.users import ERRORS
 from llmvitals.settings import Settings
+from support.board_numbers import numbers, stays
 from support.boards import panels_of
+from support.prometheus import prometheus_of
 
 ROWS = service.BOARD.rows
 DATA = grafana.drawn(service.BOARD, Settings())
 BY_TITLE = {panel["title"]: panel for panel in panels_of(DATA)}
 BOARD_OF = {board.uid: board for board in BOARDS}
 LED_ON = [row for row in ROWS if row.board]
-
-
-def test_at_most_25_panels_are_open_and_each_has_a_title_of_its_own():
-    assert len(BY_TITLE) == sum(len(row.panels) for row in ROWS)
-    assert sum(len(row.panels) for row in ROWS if not row.collapsed) <= 25
 
 
 def test_verdict_causes_and_the_two_separations_come_before_everything_else():
@@ -63,3 +60,11 @@ def test_the_way_on_keeps_what_is_chosen_and_the_time(row):
 def test_a_row_without_such_a_board_leads_nowhere_on():
     for panel in ROWS[0].panels:
         assert not [link for link in BY_TITLE[panel.title]["links"] if link["url"].startswith("/d/")]
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize(("labels", "told"), [({"instance": "a"}, 0.0), ({"exported_instance": "a"}, 1.0)])
+def test_servers_that_prometheus_took_for_one_are_told(tmp_path, labels, told):
+    scraped = {"instance": "10.0.0.9:9464", **labels}
+    with prometheus_of(tmp_path, stays("llm_target_up", 1.0, **scraped)) as server:
+        assert numbers(server, "service", "Can the numbers be trusted?")["servers"] == {(): told}

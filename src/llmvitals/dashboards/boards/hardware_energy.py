@@ -32,7 +32,7 @@ _OF_OTHERS = f"({_UP} unless on (instance) ({_RUNNING} or {_MUTE}))"
 _ELSEWHERE = f"({_UP} unless on (instance) count by (instance) ({_TOKENS}))"
 """Replicas of other models than the chosen, and those that count no tokens: their energy is that of no token here."""
 
-_NO_COUNTER = "no energy counter on the GPU exporter's page"
+_NO_COUNTER = "no GPU is joined, or its exporter shows no energy counter"
 
 
 def _of_replicas(of_card: str) -> str:
@@ -85,7 +85,7 @@ DRAWN = Panel(
     "Power of all chosen cards, each once, by the energy counter or, without one, by the power reading. Idle: its"
     " replicas serve nobody at that moment, or no engine is joined to the card; one that does not say how many"
     " requests run is taken to serve. A loaded model alone keeps a card well above its lowest draw.",
-    "neither an energy counter nor power on the GPU exporter's page",
+    "no GPU is joined, or its exporter shows neither energy nor power",
     causes=("batch-too-small",),
     moved=("idle", "hardware-throttled"),
 )

@@ -50,7 +50,7 @@ ACTIVITY = Panel(
     " bandwidth binds. SMs active with both low: kernels wait, for a link or for the host. One card far from the"
     " others of its replica: look at links, clocks and heat. The line is {thresholds.gpu_active:g}: SMs under it"
     " while requests wait are under-used.",
-    "no profiling counters: the GPU exporter's list has none, or the card gives none",
+    "no GPU is joined, or neither its exporter's list nor the card has profiling counters",
     causes=("batch-too-small", "prefill-bound", "batch-too-large", "interconnect-bound", "hardware-event"),
     limits=(Limit("thresholds.gpu_active", GREEN),),
     top=1,
@@ -153,7 +153,7 @@ POWER = Panel(
     "Power that each card draws over the limit that is enforced on it, which differs by model and by what somebody"
     " set. Near 1 under dense load is how a card works. Near 1 while tensor pipes rest: the limit was lowered. Far"
     " under its usual at the same load: look at clocks, or at what keeps work away.",
-    "no power, or no limit of it, on the GPU exporter's page",
+    "no GPU is joined, or its exporter shows no power or no limit of it",
     causes=("hardware-event",),
 )
 
@@ -168,7 +168,7 @@ CLOCK = Panel(
     "The clock of each card's SMs over its highest. An idle card lowers it by design; the dashed curve leaves idle"
     " moments out and takes the slowest card of the replica, which sets the pace of all that share a layer. Well"
     " under the others, or its own past at the same load: it is held down, and the panel beside says by what.",
-    "no clock, or no highest clock, on the GPU exporter's page",
+    "no GPU is joined, or its exporter shows no clock or no highest clock",
     causes=("hardware-event",),
     top=1,
 )
@@ -187,7 +187,7 @@ THROTTLE = Panel(
     ),
     "Share of the time in which something held a card's clocks down. Power under dense load is normal. Heat,"
     " hardware or the board are not: check cooling, the power supply and the card's neighbours.",
-    "not counted: the GPU exporter's list lacks the violation fields",
+    "no GPU is joined, or its exporter's list lacks the violation fields",
     causes=("hardware-event",),
 )
 
@@ -233,7 +233,7 @@ HOLDERS = Panel(
     "One line for each card: the worst that holds its clocks down for more than a hundredth of the time. Its power"
     " limit under dense load is how a card works; heat, the board or the power brake are not. While its engine"
     " serves nobody no reason is told, since it costs nothing.",
-    "not counted: the GPU exporter's list lacks the violation fields",
+    "no GPU is joined, or its exporter's list lacks the violation fields",
     causes=("hardware-event",),
     moved=("idle",),
 )
@@ -266,7 +266,7 @@ ERRORS = Panel(
     "New errors in the exporter's window. XID codes that are the program's own are left out. Link errors are shown"
     " as times what a sound link may show. Anything above 0, and links above 1: drain the node, read which card and"
     " which code beside, and reset or replace it.",
-    "the GPU exporter's list lacks XID, ECC and remapped rows",
+    "no GPU is joined, or its exporter's list lacks XID, ECC and remapped rows",
     causes=("hardware-event",),
 )
 
@@ -326,7 +326,7 @@ EVENTS = Panel(
     "Errors that the driver told in the chosen time, card by card: the XID code, whose error NVIDIA's catalogue says"
     " it is, and how often it came, at least; beside it errors of the card's memory. A code of the app is no fault"
     " of the card. An uncorrectable error, or a remap that waits for a reset: drain the node and reset the card.",
-    "the GPU exporter's list lacks XID errors",
+    "no GPU is joined, or its exporter's list lacks XID errors",
     causes=("hardware-event",),
     worst="times",
     width=16,

@@ -27,7 +27,7 @@ _KIND = ("product", "driver", "mig_profile", "join")
 _HOLDER = ("pod", "container")
 _SLICED = f'label_replace(llm_gpu_info{{{INSTANCE}}}, "mig_profile", "whole card", "mig_profile", "")'
 _WHAT = told(_SLICED, "product", "driver")
-_LINKS = "no link counters: the GPU exporter's list has none, or there is one GPU"
+_LINKS = "no GPU is joined, there is only one, or its exporter's list has no link counters"
 
 
 def _label_column(column: str, promql: str, by: tuple[str, ...]) -> Query:
@@ -220,7 +220,7 @@ CLOCKS = Panel(
     "Clocks of each card's SMs and memory. An idle card lowers both by design. Memory that stays low under load"
     " halves decode at once, since it reads all weights for each step: the card is in a low-power state that it does"
     " not leave.",
-    "no clocks on the GPU exporter's page",
+    "no GPU is joined, or its exporter shows no clocks",
     causes=("hardware-event",),
 )
 
@@ -237,7 +237,7 @@ AS_CHECKED = Panel(
     " the board held its clocks, in which its power limit did, and its clock while it works over its highest. Held"
     " from a tenth of the time on with a clock under nine tenths, while users are hurt, is a hardware event; a power"
     " limit alone is how a card works.",
-    "not counted: the GPU exporter's list lacks the violation fields",
+    "no GPU is joined, or its exporter's list lacks the violation fields",
     causes=("hardware-event",),
     top=1,
 )

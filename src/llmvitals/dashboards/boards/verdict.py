@@ -95,9 +95,18 @@ VERDICT = Row(
                     promql="sum by (instance, model) (max by (instance, model, cause)"
                     f' (llm_triage_check_state{{state="unknown",{SELECTOR}}}))',
                 ),
+                Query(
+                    "servers",
+                    GREY,
+                    promql=f'count by () (llm_target_up{{exported_instance!="",{INSTANCE}}}) > bool 0'
+                    f" or on () count by () (llm_target_up{{{INSTANCE}}}) * 0",
+                    by=(),
+                    names=((0, "told apart", GREEN), (1, "taken for one", VERMILLION)),
+                ),
             ),
-            "Whether each target gave a readable page, and how many checks lack a number they need. A check without"
-            " its input is neither green nor red. If a target does not answer, everything below it is old.",
+            "Whether each target gave a readable page, how many checks lack a number they need, and whether servers are told"
+            " apart. A check without its input is neither green nor red. If a target does not answer, everything below it is"
+            " old. Taken for one: the exporter's scrape job lacks honor_labels: true.",
             NO_EXPORTER,
             symptoms=("target-gone", "nobody-watches"),
             causes=("telemetry-broken", "not-serving"),
