@@ -150,8 +150,6 @@ def test_who_was_turned_away_is_told_by_layer_and_reason(prometheus):
     assert says(prometheus, OUTCOMES)["clients left (estimate)"] == pytest.approx({"grows": 0.5})
 
 
-def test_few_panels_are_open_and_the_first_row_answers_most():
-    opened = [panel for row in queue.BOARD.rows if not row.collapsed for panel in row.panels]
-    assert len(opened) <= 25
+def test_the_first_row_answers_most_and_what_needs_more_says_so():
     assert queue.BOARD.rows[0] is queue.QUEUE
     assert all("needs" in row.title for row in queue.BOARD.rows if row.collapsed)
