@@ -162,6 +162,7 @@ def test_a_query_in_an_engines_own_words(stem: str, text: str, raw: str) -> None
     [
         ("vllm", f"max (llm_queue_age_seconds{{{SCOPE}}})", "exporter"),
         ("vllm", "max (llm_triage_leading)", "exporter"),
+        ("vllm", 'count (llm_target_up{exported_instance!=""}) or count (llm_target_up) * 0', "exported_instance"),
         ("vllm", "max (llm_gpu_busy_ratio)", "GPU"),
         ("vllm", "max (llm_gateway_calls_total)", "gateway"),
         ("vllm", f"max (llm_kv_capacity_tokens{{{SCOPE}}})", "label"),

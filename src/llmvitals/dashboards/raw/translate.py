@@ -155,6 +155,8 @@ class _Translator:
 
     def _series(self, series: Selector, function: str, before: tuple[Node, ...], place: _Place) -> Node:
         if series.name == "llm_target_up":
+            if more := sorted({m.label for m in series.matchers} - _OWN):
+                raise CannotError(EXPORTER, f"only a series of an exporter has the label {more[0]}")
             return _called(
                 function, before, Selector("up", self._chosen(series, own=False), series.window, series.moved)
             )
