@@ -8,11 +8,11 @@ from llmvitals.dashboards.boards.requests import CLASS
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
+    GREY,
     ORANGE,
     PURPLE,
     SELECTOR,
     SKY,
-    VERMILLION,
     WINDOW,
     Kind,
     Limit,
@@ -141,7 +141,7 @@ BUDGET = Panel(
     (
         asked("first tokens", BLUE, _left(promises.TTFT)),
         asked("pace", SKY, _left(promises.TPOT)),
-        asked("answers", VERMILLION, _left(promises.ANSWERS), "instance"),
+        asked("answers", GREY, _left(promises.ANSWERS), "instance"),
         Query("whole promise", PURPLE, promql=_left(promises.GOODPUT), by=CLASS),
     ),
     "What may still miss, of all that may miss in the time shown (1 - {slo.objective:g} of its requests): 100 % is untouched, 0"
