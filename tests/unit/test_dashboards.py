@@ -307,7 +307,7 @@ def test_queries_of_a_panel_differ_by_hue_or_dash(drawn):
     together = [
         (a, b)
         for a, b in combinations(queries(drawn.panel, Settings()), 2)
-        if not a.names and not b.names and not (a.column and a.legend == b.legend)  # words have colours of their own
+        if not a.names and not (a.column and a.legend == b.legend)
     ]
     assert all((a.color, a.dashed) != (b.color, b.dashed) for a, b in together)
 

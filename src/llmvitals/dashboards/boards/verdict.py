@@ -97,7 +97,7 @@ VERDICT = Row(
                 ),
                 Query(
                     "servers",
-                    GREY,
+                    BLUE,
                     promql=f'count by () (llm_target_up{{exported_instance!="",{INSTANCE}}}) > bool 0'
                     f" or on () count by () (llm_target_up{{{INSTANCE}}}) * 0",
                     by=(),
