@@ -26,6 +26,7 @@ from typing import Any
 
 from bench import Bench, Measured
 from llmvitals.dashboards import grafana
+from llmvitals.dashboards.boards import BOARDS
 from llmvitals.exporters import promises
 from llmvitals.exporters.judge import groups, judge
 from llmvitals.lab.play import Job, watch
@@ -203,7 +204,7 @@ def refresh(url: str, end: int, board: Mapping[str, Any]) -> Refresh:
 
 def measured(url: str, end: int) -> list[Refresh]:
     """Every board once, after one that warms the store up."""
-    boards = [json.loads(text) for text in grafana.files().values()]
+    boards = [grafana.drawn(board, Settings()) for board in BOARDS]
     asked(url, PLAIN.format(instance=".*", window=WINDOW), end, instant=False)
     return [refresh(url, end, board) for board in boards]
 

@@ -23,6 +23,7 @@ def test_the_sections_come_in_their_order() -> None:
         "The two commands",
         "Point it at your server",
         "Be woken by what matters",
+        "See it in Grafana",
         "Support matrix",
         "How it works in one picture",
     ]
