@@ -27,6 +27,9 @@ OF_GATEWAY = f'{INSTANCE},model=~"$model|"'
 WINDOW = "$__rate_interval"
 """Grafana's own window: never under four scrapes of the data source, and it grows with the time range."""
 
+RANGE = "[$__range] @ end()"
+"""The chosen time as a whole, the same at every step."""
+
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, GREY = "#D55E00", "#CC79A7", "#999999"
 
@@ -192,6 +195,16 @@ def gpu(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str
     return Query(legend, color, signal=signal, by=("instance",), dashed=dashed, unit=unit)
 
 
+def of_target(family: str, *by: str, agg: str = "max", rate: bool = False, match: str = "") -> str:
+    """A family of a target, its GPUs or its host, whose series name no model, by instance and ``by``.
+
+    ``rate``: the growth of a counter per second. ``match``: matchers beside those of the board.
+    """
+    series = f"{family}{{{f'{match},' if match else ''}{INSTANCE}}}"
+    asked = f"rate({series}[{WINDOW}])" if rate else series
+    return f"{agg} by ({', '.join(('instance', *by))}) ({asked})"
+
+
 def each(
     family: str,
     legend: str,
@@ -202,15 +215,9 @@ def each(
     unit: str = "",
     rate: bool = False,
 ) -> Query:
-    """A query of a family of GPUs or of the host, whose series name no model, kept apart by instance and ``by``.
-
-    ``rate``: the growth of a counter per second.
-    """
-    series = f"{family}{{{INSTANCE}}}"
-    labels = ("instance", *by)
-    asked = f"rate({series}[{WINDOW}])" if rate else series
-    expr = f"{agg} by ({', '.join(labels)}) ({asked})"
-    return Query(legend, color, promql=expr, by=labels, dashed=dashed, unit=unit)
+    """A query of :func:`of_target`, kept apart by instance and ``by``."""
+    asked = of_target(family, *by, agg=agg, rate=rate)
+    return Query(legend, color, promql=asked, by=("instance", *by), dashed=dashed, unit=unit)
 
 
 def chosen(family: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.model import INSTANCE, SELECTOR, WINDOW, Query, chosen
+from llmvitals.dashboards.model import GREY, INSTANCE, RANGE, SELECTOR, WINDOW, Query, cell, chosen
 from llmvitals.schema import SCOPE
 
 APART = ", ".join(SCOPE)
@@ -11,6 +11,11 @@ APART = ", ".join(SCOPE)
 def rate(family: str, by: str = APART, match: str = "") -> str:
     """Growth per second of a counter, summed over what is not in ``by``; ``match``: matchers beside those of the board."""
     return f"sum by ({by}) (rate({family}{{{_and(match)}{chosen(family)}}}[{WINDOW}]))"
+
+
+def came(family: str, by: str = "", match: str = "") -> str:
+    """Growth of a counter of engines in the whole of the chosen time, summed over what is not in ``by``."""
+    return f"sum by ({by}) (increase({family}{{{_and(match)}{SELECTOR}}}{RANGE}))"
 
 
 def gauge(family: str, by: str = APART, agg: str = "sum", match: str = "") -> str:
@@ -70,6 +75,27 @@ def quantile(
         dashed=dashed,
         unit=unit,
     )
+
+
+def labels_alone(column: str, promql: str, by: tuple[str, ...]) -> Query:
+    """A column whose labels are what is told: its number is always 1."""
+    return cell(column, "none", promql=promql, by=by, names=((1, "yes", GREY),))
+
+
+def said(series: str, label: str, words: str) -> str:
+    """The same series with words in a label, whatever was in it."""
+    return f'label_replace({series}, "{label}", "{words}", "", "")'
+
+
+def told(series: str, words: str, *labels: str) -> str:
+    """The same series with words in those of the labels that are empty."""
+    for label in labels:
+        series = f'label_replace({series}, "{label}", "{words}", "{label}", "")'
+    return series
+
+
+WATCHED = f"max by (instance) (count_over_time(llm_target_up{{{INSTANCE}}}{RANGE}))"
+"""At how many moments of the chosen time each target was told of."""
 
 
 def _and(match: str) -> str:
