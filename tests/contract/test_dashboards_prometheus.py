@@ -19,7 +19,8 @@ from support.boards import DATA, ONCE, Drawn, each, filled, of
 from support.prometheus import Points, PrometheusServer, prometheus_of
 from support.two_spans import END, START
 from support.two_spans import SPAN as SECONDS
-from support.whole_page import BUSY, CAUSE, EXPORTER, GONE, IDLE, MODEL, TWIN, track, whole_page
+from support.two_spans import paged as track
+from support.whole_page import BUSY, CAUSE, EXPORTER, GONE, IDLE, MODEL, TWIN, whole_page
 
 pytestmark = pytest.mark.prometheus
 

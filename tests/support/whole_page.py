@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ from support.boards import ONCE, filled
 from support.known_series import COUNTERS, EVERYWHERE, KNOWN
 from support.prometheus import Points
 from support.promql_tree import selectors
-from support.two_spans import PAGES, START, STEP
+from support.two_spans import PAGES, START
+from support.two_spans import paged as track
 
 TURN = 50
 """The page, of those that are chosen, at which what changes does."""
@@ -77,11 +78,6 @@ LEVELS: dict[str, float] = {
     "llm_target_status": 200.0,
 }
 """Gauges of which half would be nonsense."""
-
-
-def track(values: Callable[[int], float]) -> list[tuple[int, float]]:
-    """The samples of one series, page by page."""
-    return [((START + STEP * page) * 1000, float(values(page))) for page in range(PAGES)]
 
 
 def _values() -> dict[tuple[str, str], tuple[str, ...]]:

@@ -10,12 +10,12 @@ from llmvitals.dashboards.model import Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.series import series
 from llmvitals.triage.verdict import Resource
+from support.made_servers import PLACE
 from support.prometheus import Points, prometheus_of
 from support.two_spans import END, SPAN, START, says, track
 
 pytestmark = pytest.mark.prometheus
 
-PLACE = {"cluster": "east", "namespace": "chat"}
 GIB = 2.0**30
 SHARED, ALONE, OLD = ("GPU-aaaaaaaa-1111", "GPU-bbbbbbbb-2222", "GPU-cccccccc-3333")
 SLICED, BOTH, MUTE, FAR = ("GPU-eeeeeeee-5555", "GPU-ffffffff-6666", "GPU-99999999-7777", "GPU-88888888-8888")

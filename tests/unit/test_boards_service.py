@@ -6,8 +6,8 @@ from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards import BOARDS, service
 from llmvitals.dashboards.boards.users import ERRORS
 from llmvitals.settings import Settings
-from support.board_numbers import numbers, stays
 from support.boards import panels_of
+from support.made_servers import gauge, numbers
 from support.prometheus import prometheus_of
 
 ROWS = service.BOARD.rows
@@ -66,5 +66,5 @@ def test_a_row_without_such_a_board_leads_nowhere_on():
 @pytest.mark.parametrize(("labels", "told"), [({"instance": "a"}, 0.0), ({"exported_instance": "a"}, 1.0)])
 def test_servers_that_prometheus_took_for_one_are_told(tmp_path, labels, told):
     scraped = {"instance": "10.0.0.9:9464", **labels}
-    with prometheus_of(tmp_path, stays("llm_target_up", 1.0, **scraped)) as server:
+    with prometheus_of(tmp_path, gauge("llm_target_up", 1.0, **scraped)) as server:
         assert numbers(server, "service", "Can the numbers be trusted?")["servers"] == {(): told}

@@ -10,8 +10,8 @@ from llmvitals.dashboards.boards import tenants
 from llmvitals.dashboards.boards.tenants_calls import STATUSES
 from llmvitals.series import series
 from llmvitals.signals.derived.gateway import LOST_LABELS
-from support.board_numbers import END, START, STEP, grows, histogram, numbers, stays
 from support.boards import filled, of
+from support.made_servers import END, START, STEP, counted, counter, gauge, numbers
 from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
@@ -26,25 +26,25 @@ ENDED = {"200": 10, "429": 2, "503": 1, "500": 1, "499": 3, "400": 1}
 def points() -> dict:
     found: dict = {}
     for tenant, tokens in MANY.items():
-        found |= grows(TOKENS, tokens, **LARGE, tenant=tenant)
-        found |= grows(CALLS, 1, **LARGE, tenant=tenant, status="200")
+        found |= counter(TOKENS, tokens, **LARGE, tenant=tenant)
+        found |= counter(CALLS, 1, **LARGE, tenant=tenant, status="200")
     for tenant, tokens in FEW.items():
-        found |= grows(TOKENS, tokens, **SMALL, tenant=tenant)
+        found |= counter(TOKENS, tokens, **SMALL, tenant=tenant)
     for tenant, weight in (("x", 3.0), ("y", 1.0), ("quiet", 9.0)):
-        found |= stays("llm_gateway_tenant_weight", weight, **SMALL, tenant=tenant)
+        found |= gauge("llm_gateway_tenant_weight", weight, **SMALL, tenant=tenant)
     for status, calls in ENDED.items():
-        found |= grows(CALLS, calls, **SMALL, tenant="x", status=status)
-    found |= grows(CALLS, 5, **SMALL, tenant="y", status="200")
-    found |= grows("llm_gateway_calls_total", 20, **SMALL) | grows("llm_gateway_disconnects_total", 3, **SMALL)
-    found |= stays("llm_shared_prefix_ratio", 0.75, **SMALL)
-    found |= grows("llm_prefix_cache_query_tokens_total", 100, **SMALL)
-    found |= grows("llm_prefix_cache_hit_tokens_total", 25, **SMALL)
+        found |= counter(CALLS, calls, **SMALL, tenant="x", status=status)
+    found |= counter(CALLS, 5, **SMALL, tenant="y", status="200")
+    found |= counter("llm_gateway_calls_total", 20, **SMALL) | counter("llm_gateway_disconnects_total", 3, **SMALL)
+    found |= gauge("llm_shared_prefix_ratio", 0.75, **SMALL)
+    found |= counter("llm_prefix_cache_query_tokens_total", 100, **SMALL)
+    found |= counter("llm_prefix_cache_hit_tokens_total", 25, **SMALL)
     for tenant, calls in (("x", 20), ("y", 1)):
-        found |= histogram("llm_gateway_queue_seconds", 1.5, {"1": 0, "2": calls, "+Inf": 0}, **SMALL, tenant=tenant)
+        found |= counted("llm_gateway_queue_seconds", 1.5, {"1": 0, "2": calls, "+Inf": 0}, **SMALL, tenant=tenant)
     for upstream, bad in (("one", 0), ("two", 5)):
         for status, calls in (("2xx", 10 - bad), ("5xx", bad)):
             labels = {"upstream": upstream, "status": status}
-            found |= grows("llm_gateway_upstream_requests_total", calls, **SMALL, **labels) if calls else {}
+            found |= counter("llm_gateway_upstream_requests_total", calls, **SMALL, **labels) if calls else {}
     return found
 
 
@@ -148,12 +148,12 @@ def test_no_line_comes_and_goes_with_a_rank_that_changes():
 def of_no_model() -> dict:
     """A gateway that counts the calls of all models together, and one that does not count by tenant."""
     plain, busy = {"instance": "plain"}, {"instance": "busy"}
-    found = grows(CALLS, 15, **plain, status="200") | grows(CALLS, 5, **plain, status="429")
-    found |= histogram("llm_gateway_ttft_seconds", 1.0, {"1": 10, "+Inf": 0}, **plain)
-    found |= stays("llm_gateway_connections", 7, **plain) | stays("llm_gateway_upstream_up", 1, **plain, upstream="one")
+    found = counter(CALLS, 15, **plain, status="200") | counter(CALLS, 5, **plain, status="429")
+    found |= counted("llm_gateway_ttft_seconds", 1.0, {"1": 10, "+Inf": 0}, **plain)
+    found |= gauge("llm_gateway_connections", 7, **plain) | gauge("llm_gateway_upstream_up", 1, **plain, upstream="one")
     for tenant, tokens in MANY.items():
-        found |= grows(TOKENS, tokens, **busy, tenant=tenant)
-        found |= stays("llm_gateway_tenant_weight", 0.0, **busy, tenant=tenant)
+        found |= counter(TOKENS, tokens, **busy, tenant=tenant)
+        found |= gauge("llm_gateway_tenant_weight", 0.0, **busy, tenant=tenant)
     return {
         series(key.name, **{name: value for name, value in key.labels if name != "model"}): (
             samples if key.label("tenant") not in ("a", "b", "c", "d", "e") else samples[12:]

@@ -7,7 +7,7 @@ import pytest
 from llmvitals.dashboards.boards import users
 from llmvitals.dashboards.model import Kind
 from llmvitals.series import series
-from support.board_numbers import grows, histogram, numbers, stays
+from support.made_servers import counted, counter, gauge, numbers
 from support.prometheus import prometheus_of
 
 pytestmark = pytest.mark.prometheus
@@ -22,11 +22,11 @@ ALL = {"+Inf": 20}
 
 def of_server(name: str, ttft: dict[str, int], mean: float, queue: float, errors: int) -> dict:
     at = {"instance": name}
-    found = histogram(TTFT, mean, ttft, **at) | histogram(QUEUE, queue, ALL, **at) | histogram(PREFILL, 1.0, ALL, **at)
-    found |= histogram("llm_gateway_ttft_seconds", 3.0, ALL, **at, size="small")
-    found |= stays("llm_requests_running", 4, **at)
+    found = counted(TTFT, mean, ttft, **at) | counted(QUEUE, queue, ALL, **at) | counted(PREFILL, 1.0, ALL, **at)
+    found |= counted("llm_gateway_ttft_seconds", 3.0, ALL, **at, size="small")
+    found |= gauge("llm_requests_running", 4, **at)
     for status, count in (("2xx", 20 - errors), ("5xx", errors)):
-        found |= grows("llm_http_requests_total", count, **at, status=status)
+        found |= counter("llm_http_requests_total", count, **at, status=status)
     return found
 
 
@@ -36,19 +36,19 @@ def points() -> dict:
     )
     a = {"instance": "a"}
     for reason, count in (("stop", 12), ("length", 6), ("abort", 1), ("error", 1), ("repetition", 0)):
-        found |= grows(
+        found |= counter(
             "llm_requests_finished_total", lambda page, n=count: n if page < 30 else 2 * n, **a, reason=reason
         )
     for objective, missed, edge in (("ttft", 1, "2.5"), ("tpot", 4, "0.05")):
-        found |= grows("llm_promise_requests_total", 20, **a, objective=objective)
-        found |= grows("llm_promise_missed_total", missed, **a, objective=objective, edge=edge)
+        found |= counter("llm_promise_requests_total", 20, **a, objective=objective)
+        found |= counter("llm_promise_missed_total", missed, **a, objective=objective, edge=edge)
     for vantage, met in (("engine", 15), ("gateway", 10)):
-        found |= grows("llm_slo_requests_total", met, **a, slo_class="default", vantage=vantage, met="yes")
-        found |= grows("llm_slo_requests_total", 20 - met, **a, slo_class="default", vantage=vantage, met="no")
+        found |= counter("llm_slo_requests_total", met, **a, slo_class="default", vantage=vantage, met="yes")
+        found |= counter("llm_slo_requests_total", 20 - met, **a, slo_class="default", vantage=vantage, met="no")
         for ended, count in (("ok", 18), ("error", 2 if vantage == "gateway" else 0)):
-            found |= grows("llm_span_requests_total", count, **a, slo_class="default", vantage=vantage, ended=ended)
-    found |= stays("llm_goodput_low_ratio", 0.5, **a) | stays("llm_goodput_high_ratio", 0.75, **a)
-    return found | grows("llm_generation_tokens_total", 600, **a) | grows("llm_prompt_tokens_total", 1200, **a)
+            found |= counter("llm_span_requests_total", count, **a, slo_class="default", vantage=vantage, ended=ended)
+    found |= gauge("llm_goodput_low_ratio", 0.5, **a) | gauge("llm_goodput_high_ratio", 0.75, **a)
+    return found | counter("llm_generation_tokens_total", 600, **a) | counter("llm_prompt_tokens_total", 1200, **a)
 
 
 @pytest.fixture(scope="module")
@@ -185,24 +185,24 @@ def mixed() -> dict:
     found: dict = {}
     # one tells all phases: 1 + 2 + 4 s and 1 s outside; one, three times as busy, its queue only
     for family, mean in ((E2E, 8.0), (QUEUE, 1.0), (PREFILL, 2.0), (DECODE, 4.0)):
-        found |= histogram(family, mean, {"+Inf": 10}, **whole)
-    found |= histogram(E2E, 4.0, {"+Inf": 30}, **undivided) | histogram(QUEUE, 2.0, {"+Inf": 30}, **undivided)
+        found |= counted(family, mean, {"+Inf": 10}, **whole)
+    found |= counted(E2E, 4.0, {"+Inf": 30}, **undivided) | counted(QUEUE, 2.0, {"+Inf": 30}, **undivided)
     # edges that differ between them but for 1 and 4 s
-    found |= histogram(TTFT, 1.5, {"1": 10, "2": 0, "4": 10, "+Inf": 0}, **whole)
-    found |= histogram(TTFT, 1.5, {"0.5": 10, "1": 10, "4": 10, "+Inf": 0}, **undivided)
-    found |= grows("llm_requests_finished_total", 10, **whole, reason="stop")
-    found |= grows("llm_requests_finished_total", 30, **undivided)
+    found |= counted(TTFT, 1.5, {"1": 10, "2": 0, "4": 10, "+Inf": 0}, **whole)
+    found |= counted(TTFT, 1.5, {"0.5": 10, "1": 10, "4": 10, "+Inf": 0}, **undivided)
+    found |= counter("llm_requests_finished_total", 10, **whole, reason="stop")
+    found |= counter("llm_requests_finished_total", 30, **undivided)
     # a service counts the requests of its engines once more; another engine of that model is in none
     for name, rank, missed in (("whole", "0", 5), ("service", "whole/0", 5), ("part", "0", 1)):
         labels = {"instance": name, "rank": rank, "objective": "ttft"}
-        found |= grows("llm_promise_requests_total", 10, **labels)
-        found |= grows("llm_promise_missed_total", missed, **labels, edge="2.5")
+        found |= counter("llm_promise_requests_total", 10, **labels)
+        found |= counter("llm_promise_missed_total", missed, **labels, edge="2.5")
     for met, count in (("yes", 8), ("no", 2)):
-        found |= grows("llm_slo_requests_total", count, **CLASS, vantage="engine", met=met)
-    found |= nameless(stays("llm_slo_objective_ratio", 0.9, **CLASS))
+        found |= counter("llm_slo_requests_total", count, **CLASS, vantage="engine", met=met)
+    found |= nameless(gauge("llm_slo_objective_ratio", 0.9, **CLASS))
     # three of four calls were refused; of those that were let in none missed
-    found |= stays("llm_goodput_high_ratio", 0.25, **part) | grows("llm_requests_rejected_total", 30, **part)
-    return found | grows("llm_requests_finished_total", 10, **part, reason="stop")
+    found |= gauge("llm_goodput_high_ratio", 0.25, **part) | counter("llm_requests_rejected_total", 30, **part)
+    return found | counter("llm_requests_finished_total", 10, **part, reason="stop")
 
 
 @pytest.fixture(scope="module")
