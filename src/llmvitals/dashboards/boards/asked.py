@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.model import GREY, INSTANCE, RANGE, SELECTOR, WINDOW, Query, cell, chosen
+from llmvitals.dashboards.model import (
+    BLUE,
+    GREY,
+    INSTANCE,
+    PLACE,
+    RANGE,
+    SELECTOR,
+    SKY,
+    WINDOW,
+    Query,
+    cell,
+    chosen,
+    of_target,
+)
 from llmvitals.schema import SCOPE
 
 APART = ", ".join(SCOPE)
 
+MODEL = (*PLACE, "model")
+"""What replicas of one model have in common: those of another cluster or namespace get other requests."""
 
-def rate(family: str, by: str = APART, match: str = "") -> str:
+BY_MODEL = ", ".join(MODEL)
+
+RECENT, SHOWN = f"[{WINDOW}]", "[$__range]"
+"""Spans of time: that of a moment, and the time shown up to a moment."""
+
+
+def rate(family: str, by: str = APART, match: str = "", span: str = RECENT) -> str:
     """Growth per second of a counter, summed over what is not in ``by``; ``match``: matchers beside those of the board."""
-    return f"sum by ({by}) (rate({family}{{{_and(match)}{chosen(family)}}}[{WINDOW}]))"
+    return f"sum by ({by}) (rate({family}{{{_and(match)}{chosen(family)}}}{span}))"
+
+
+def grown(family: str, by: str = APART, match: str = "", span: str = RECENT) -> str:
+    """By how much a counter grew over ``span``, summed like :func:`rate`."""
+    return f"sum by ({by}) (increase({family}{{{_and(match)}{chosen(family)}}}{span}))"
 
 
 def came(family: str, by: str = "", match: str = "") -> str:
@@ -32,6 +58,11 @@ def over(above: str, below: str) -> str:
     return f"{above} / ({below} > 0)"
 
 
+def share(some: str, all_: str) -> str:
+    """Some of all; where all were counted and none of these, that is 0."""
+    return over(f"({some} or 0 * {all_})", all_)
+
+
 def inside_grows(by: str = APART) -> str:
     """By how many requests per second those that run or wait become more: arrivals less all that left, over one window."""
     return " + ".join(
@@ -40,9 +71,14 @@ def inside_grows(by: str = APART) -> str:
     )
 
 
-def mean(family: str, by: str = APART, match: str = "") -> str:
+def mean(family: str, by: str = APART, match: str = "", span: str = RECENT) -> str:
     """Mean of a histogram's observations: sum over count, never a mean of means."""
-    return over(rate(f"{family}_sum", by, match), rate(f"{family}_count", by, match))
+    return over(rate(f"{family}_sum", by, match, span), rate(f"{family}_count", by, match, span))
+
+
+def reached(q: float, buckets: str) -> str:
+    """A quantile of counts by bucket; absent where it is no number, as of nothing observed."""
+    return f"histogram_quantile({q:g}, {buckets}) >= 0"
 
 
 def asked(legend: str, color: str, promql: str, *by: str, dashed: bool = False, unit: str = "") -> Query:
@@ -63,17 +99,17 @@ def quantile(
     ``floor``: with fewer observations in the window (a number, or a setting) it is not drawn at all.
     """
     labels = ", ".join((*SCOPE, *by))
-    buckets = f"sum by ({labels}, le) (increase({family}_bucket{{{chosen(family)}}}[{WINDOW}]))"
-    enough = (
-        f" and sum by ({labels}) (increase({family}_count{{{chosen(family)}}}[{WINDOW}])) >= {floor}" if floor else ""
-    )
-    return Query(
-        legend,
-        color,
-        promql=f"histogram_quantile({q:g}, {buckets}) >= 0{enough}",
-        by=(*SCOPE, *by),
-        dashed=dashed,
-        unit=unit,
+    enough = f" and {grown(f'{family}_count', labels)} >= {floor}" if floor else ""
+    promql = f"{reached(q, grown(f'{family}_bucket', f'{labels}, le'))}{enough}"
+    return Query(legend, color, promql=promql, by=(*SCOPE, *by), dashed=dashed, unit=unit)
+
+
+def spread(family: str) -> tuple[Query, ...]:
+    """What a panel of times shows of a histogram that no signal reads: p50, p95 and the mean."""
+    return (
+        quantile(0.5, family, "p50", SKY),
+        quantile(0.95, family, "p95", BLUE),
+        asked("mean", GREY, mean(family), dashed=True),
     )
 
 
@@ -103,9 +139,8 @@ def _and(match: str) -> str:
 
 
 _REFUSED = rate("llm_requests_rejected_total")
-_BROKEN = (
-    "0 * <completion_rate> + on (instance) group_left ()"
-    f' sum by (instance) (rate(llm_http_requests_total{{status="5xx",{INSTANCE}}}[{WINDOW}]))'
+_BROKEN = "0 * <completion_rate> + on (instance) group_left () " + of_target(
+    "llm_http_requests_total", agg="sum", rate=True, match='status="5xx"'
 )
 OFFERED = f"(<completion_rate> + ({_REFUSED} >= ({_BROKEN}) or ({_BROKEN}) or {_REFUSED} or 0 * <completion_rate>))"
 """Requests a second of which goodput is a share: finished ones, and those that failed or were refused, whichever are more."""

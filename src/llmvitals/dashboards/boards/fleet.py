@@ -6,13 +6,14 @@ person can read them, chosen once for the whole time that is shown. So the board
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.fleet_models import MODELS, POINTS, REPLICAS
+from llmvitals.dashboards.boards.asked import gauge
+from llmvitals.dashboards.boards.fleet_models import IS_HURT, MODELS, POINTS, REPLICAS
 from llmvitals.dashboards.boards.hardware import PLACED, UNPLACED
+from llmvitals.dashboards.boards.verdict import LEADING
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    INSTANCE,
     NO_EXPORTER,
     ORANGE,
     PURPLE,
@@ -27,6 +28,7 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
     cell,
+    of_target,
 )
 from llmvitals.triage.checks import CHECKS
 from llmvitals.triage.verdict import Outcome, Resource
@@ -79,12 +81,11 @@ def causes_of(layer: int) -> str:
 
 def _is(outcome: Outcome) -> str:
     """1 for a service with this verdict, 0 for one with another."""
-    return f'max by (instance, model) (llm_triage_verdict{{verdict="{outcome.value}",{SELECTOR}}})'
+    return gauge("llm_triage_verdict", agg="max", match=f'verdict="{outcome.value}"')
 
 
-_IS_HURT = f"max by (instance, model) (llm_triage_hurt{{{SELECTOR}}})"
 RANK = " + ".join(
-    (f"{_HURT} * {_IS_HURT}", *(f"{number} * {_is(outcome)}" for outcome, number, _, _ in VERDICTS if number))
+    (f"{_HURT} * {IS_HURT}", *(f"{number} * {_is(outcome)}" for outcome, number, _, _ in VERDICTS if number))
 )
 """How bad it is: the number of the verdict, and more than any of them while users are hurt."""
 
@@ -118,7 +119,7 @@ COUNTS = Panel(
     "Services by verdict",
     "none",
     (
-        Query("users are hurt", VERMILLION, promql=f"sum by () ({_IS_HURT})", by=(), dashed=True),
+        Query("users are hurt", VERMILLION, promql=f"sum by () ({IS_HURT})", by=(), dashed=True),
         *(
             Query(words, color, promql=f"sum by () ({_is(outcome)})", by=())
             for outcome, _, words, color in reversed(VERDICTS)
@@ -139,8 +140,8 @@ TARGETS = Panel(
     "none",
     (
         Query("expected", GREY, promql="sum by () (max by (instance) (llmvitals_targets))", by=()),
-        Query("scraped", SKY, promql=f"count by () (max by (instance) (llm_target_up{{{INSTANCE}}}))", by=()),
-        Query("answering", GREEN, promql=f"sum by () (max by (instance) (llm_target_up{{{INSTANCE}}}))", by=()),
+        Query("scraped", SKY, promql=f"count by () ({of_target('llm_target_up')})", by=()),
+        Query("answering", GREEN, promql=f"sum by () ({of_target('llm_target_up')})", by=()),
     ),
     "Targets that exporters are told to watch (all of them, whatever is chosen above), those whose state is in this"
     " Prometheus, and those of these that give a readable page. Fewer scraped than expected: an exporter's page does not"
@@ -163,7 +164,7 @@ SERVICES = Panel(
         cell(
             "Confidence",
             "percentunit",
-            promql=f"max by (instance, model, cause) (llm_triage_leading{{{SELECTOR}}} > 0)",
+            promql=LEADING,
             by=("instance", "model", "cause"),
         ),
         cell("Goodput, at least", "percentunit", signal="goodput_low_ratio", limits=(Limit("slo.objective", GREEN),)),
@@ -198,6 +199,11 @@ SERVICES = Panel(
     height=11,
     leads=Leads.SERVICE,
 )
+
+
+def _at(wall: Resource) -> str:
+    """1 for a service at this wall, 0 for one at another."""
+    return gauge("llm_binding", agg="max", match=f'resource="{wall.value}"')
 
 
 def _longest(series: str) -> str:
@@ -240,11 +246,7 @@ BINDING = Panel(
             "",
             BLUE,
             promql="("
-            + " + ".join(
-                f'{number} * max by (instance, model) (llm_binding{{resource="{resource.value}",{SELECTOR}}})'
-                for resource, number, _, _ in WALLS
-                if number
-            )
+            + " + ".join(f"{number} * {_at(resource)}" for resource, number, _, _ in WALLS if number)
             + f') {_longest(f"""llm_binding{{resource!="{Resource.NOTHING.value}",{SELECTOR}}}""")}',
             names=tuple((number, words, color) for _, number, words, color in WALLS),
         ),

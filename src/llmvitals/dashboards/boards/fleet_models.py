@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import OFFERED
+from llmvitals.dashboards.boards.asked import BY_MODEL as _M
+from llmvitals.dashboards.boards.asked import MODEL, OFFERED, RECENT, SHOWN, asked, gauge, grown, over
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
     INSTANCE,
     ORANGE,
-    PLACE,
-    SELECTOR,
     SKY,
     VERMILLION,
-    WINDOW,
     Kind,
     Leads,
     Limit,
@@ -21,12 +19,9 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
     cell,
+    of_target,
 )
 
-MODEL = (*PLACE, "model")
-"""What replicas of one model have in common: those of another cluster or namespace get other requests."""
-
-_M = ", ".join(MODEL)
 _BUILD = (*MODEL, "engine", "version")
 _B = ", ".join(_BUILD)
 POINTS = 120
@@ -40,26 +35,24 @@ TWO_REPLICAS = "no play has two replicas of one model"
 
 def _of_model(legend: str, color: str, promql: str, *, dashed: bool = False, unit: str = "") -> Query:
     """A line for each model of each place; the legend names the model."""
-    return Query(legend, color, promql=promql, by=("model",), dashed=dashed, unit=unit)
+    return asked(legend, color, promql, "model", dashed=dashed, unit=unit)
 
 
-_SHOWN = "$__range"
+def _grown(counter: str) -> str:
+    """By how much a counter of a model grew in the time shown, as a whole number."""
+    return f"round({grown(counter, _M, span=SHOWN)})"
 
 
-def _grown(counter: str, window: str = _SHOWN) -> str:
-    return f"sum by ({_M}) (increase({counter}{{{SELECTOR}}}[{window}]))"
-
-
-def _mean(histogram: str, window: str = _SHOWN) -> str:
-    """The mean of a histogram, by default over the time shown; absent where nothing was observed."""
-    return f"{_grown(f'{histogram}_sum', window)} / ({_grown(f'{histogram}_count', window)} > 0)"
+def _mean(histogram: str, span: str = SHOWN) -> str:
+    """The mean of a histogram of a model, by default over the time shown."""
+    return over(grown(f"{histogram}_sum", _M, span=span), grown(f"{histogram}_count", _M, span=span))
 
 
 def _weighed(ratio: str) -> str:
     """A share of each replica's requests as one of the model's: each replica counts by the requests that it was given."""
-    return (
-        f"sum by ({_M}) (<{ratio}> * on (instance, model) {OFFERED})"
-        f" / (sum by ({_M}) ({OFFERED} and on (instance, model) <{ratio}>) > 0)"
+    return over(
+        f"sum by ({_M}) (<{ratio}> * on (instance, model) {OFFERED})",
+        f"sum by ({_M}) ({OFFERED} and on (instance, model) <{ratio}>)",
     )
 
 
@@ -82,7 +75,9 @@ def _by_build(agg: str, promql: str) -> str:
     return f"{agg} by ({_B}) ({promql} * {_INFO})"
 
 
-_IS_HURT = f"max by (instance, model) (llm_triage_hurt{{{SELECTOR}}})"
+IS_HURT = gauge("llm_triage_hurt", agg="max")
+"""1 for a service whose users are hurt, else 0."""
+
 _REPLICAS = _by_build("count", "<requests_running>")
 
 
@@ -94,9 +89,9 @@ MODELS = Row(
             "Models in the time shown",
             "none",
             (
-                cell("Requests", "none", promql=f"round({_grown('llm_requests_finished_total')})", by=MODEL),
-                cell("Prompt tokens", "suffix: tok", promql=f"round({_grown('llm_prompt_tokens_total')})", by=MODEL),
-                cell("Generated", "suffix: tok", promql=f"round({_grown('llm_generation_tokens_total')})", by=MODEL),
+                cell("Requests", "none", promql=_grown("llm_requests_finished_total"), by=MODEL),
+                cell("Prompt tokens", "suffix: tok", promql=_grown("llm_prompt_tokens_total"), by=MODEL),
+                cell("Generated", "suffix: tok", promql=_grown("llm_generation_tokens_total"), by=MODEL),
                 cell(
                     "TTFT, mean",
                     "s",
@@ -133,7 +128,7 @@ MODELS = Row(
                 ),
                 cell("Running, each", "none", promql=_by_build("avg", "<requests_running>"), by=_BUILD),
                 cell("Waiting, each", "none", promql=_by_build("avg", "<requests_waiting>"), by=_BUILD),
-                cell("Users hurt", "none", promql=_by_build("sum", _IS_HURT), by=_BUILD),
+                cell("Users hurt", "none", promql=_by_build("sum", IS_HURT), by=_BUILD),
             ),
             "What the replicas of a model run, as their pages show it (the version, or the range of versions that has such pages),"
             " and how each of them fares on average now. More than one line for a model: a rollout is under way, or was left half"
@@ -187,7 +182,7 @@ MODELS = Row(
             "s",
             (
                 _of_model("a newcomer waits", ORANGE, f"max by ({_M}) (<wait_ahead_seconds>)"),
-                _of_model("waited, mean", VERMILLION, _mean("llm_request_queue_seconds", WINDOW), dashed=True),
+                _of_model("waited, mean", VERMILLION, _mean("llm_request_queue_seconds", RECENT), dashed=True),
                 _of_model("waiting per replica", GREY, f"avg by ({_M}) (<requests_waiting>)", dashed=True, unit="none"),
             ),
             "What an autoscaler should see: the wait that lies ahead of a request that comes now, on the worst replica (live), what"
@@ -203,17 +198,15 @@ MODELS = Row(
             "Replicas, model by model",
             "none",
             (
-                _of_model(
-                    "answer", GREEN, f"count by ({_M}) (max by (instance, model) (llm_requests_running{{{SELECTOR}}}))"
-                ),
+                _of_model("answer", GREEN, f"count by ({_M}) ({gauge('llm_requests_running', agg='max')})"),
                 _of_model(
                     "ready",
                     BLUE,
                     f"sum by ({_M}) (0 * <requests_running> + on (instance) group_left ()"
-                    f" min by (instance) (llm_host_ready{{{INSTANCE}}}))",
+                    f" {of_target('llm_host_ready', agg='min')})",
                     dashed=True,
                 ),
-                _of_model("users hurt", VERMILLION, f"sum by ({_M}) ({_IS_HURT})", dashed=True),
+                _of_model("users hurt", VERMILLION, f"sum by ({_M}) ({IS_HURT})", dashed=True),
             ),
             "Servers that give a page and serve this model, those of them whose pods are ready (where the exporter reads pods), and"
             " scopes in which users are hurt. Answering but not ready: a probe or a rollout keeps traffic from one that works.",
@@ -226,10 +219,7 @@ MODELS = Row(
     ),
 )
 
-_BEGAN = (
-    f"(max by (instance) (llm_process_start_time_seconds{{{INSTANCE}}})"
-    f" or max by (instance) (llm_host_started_time_seconds{{{INSTANCE}}}))"
-)
+_BEGAN = f"({of_target('llm_process_start_time_seconds')} or {of_target('llm_host_started_time_seconds')})"
 _YOUNG = f"bottomk({YOUNGEST}, time() - {_BEGAN})"
 _OF_THE_YOUNG = f"and on (instance) {_YOUNG}"
 _TARGET = ("instance",)

@@ -5,6 +5,7 @@ No rule needs to be loaded for it: what a rule asks is asked here of the exporte
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import share
 from llmvitals.dashboards.boards.requests import CLASS, NO_TRACES, OBJECTIVE
 from llmvitals.dashboards.model import (
     BLUE,
@@ -28,10 +29,9 @@ _LOST = "|".join(LOST_LABELS)
 
 
 def _share(missed: str, judged: str, by: tuple[str, ...]) -> str:
-    """The share of requests that missed over ``<long>``; none missed is 0 only where some were judged."""
-    kept = ", ".join(by)
-    of = f"sum by ({kept}) (rate({judged}[<long>]))"
-    return f"(sum by ({kept}) (rate({missed}[<long>])) or 0 * {of}) / ({of} > 0)"
+    """The share of requests that missed over ``<long>``."""
+    some, all_ = (f"sum by ({', '.join(by)}) (rate({series}[<long>]))" for series in (missed, judged))
+    return share(some, all_)
 
 
 def _promised(objective: str) -> str:

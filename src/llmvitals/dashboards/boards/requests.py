@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import over, rate, reached
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    INSTANCE,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     VERMILLION,
-    WINDOW,
     Kind,
     Panel,
     Query,
     Row,
+    of_target,
     q,
     total,
 )
 
 NO_TRACES = "no traffic, or no traces: let engines or gateways send theirs to the exporter"
 CLASS = ("instance", "model", "slo_class", "vantage")
+_C = ", ".join(CLASS)
 _PROMISE = ("instance", "slo_class")
 
 
 def _ended(met: str) -> str:
     """Requests of a class per second that could be judged, by whether they met their promise (a label match)."""
-    return f'sum by ({", ".join(CLASS)}) (rate(llm_slo_requests_total{{met=~"{met}",{SELECTOR}}}[{WINDOW}]))'
+    return rate("llm_slo_requests_total", _C, f'met=~"{met}"')
 
 
-GOODPUT = f"{_ended('yes')} / ({_ended('yes|no')} > 0)"
+GOODPUT = over(_ended("yes"), _ended("yes|no"))
 
 
-def _promise(family: str, match: str = "") -> str:
-    """What a class was promised; its series name no model."""
-    return f"max by ({', '.join(_PROMISE)}) ({family}{{{match}{INSTANCE}}})"
-
-
-OBJECTIVE = _promise("llm_slo_objective_ratio")
+OBJECTIVE = of_target("llm_slo_objective_ratio", "slo_class")
+"""What a class was promised; its series name no model."""
 
 
 def _while(promised: str, told: str) -> str:
@@ -49,15 +45,10 @@ def _while(promised: str, told: str) -> str:
 BURN = f"(1 - {GOODPUT}) / on (instance, slo_class) group_left () (1 - {OBJECTIVE})"
 
 
-def _p95(histogram: str) -> str:
-    buckets = f"sum by ({', '.join((*CLASS, 'le'))}) (rate({histogram}_bucket{{{SELECTOR}}}[{WINDOW}]))"
-    return f"histogram_quantile(0.95, {buckets}) >= 0"
-
-
 def _by_class(title: str, objective: str, what: str, *causes: str) -> Panel:
     """p95 of one time by class, with exemplars, beside what each class was promised."""
-    p95 = _p95(f"llm_span_{objective}_seconds")
-    promised = _promise("llm_slo_threshold_seconds", f'objective="{objective}",')
+    p95 = reached(0.95, rate(f"llm_span_{objective}_seconds_bucket", f"{_C}, le"))
+    promised = of_target("llm_slo_threshold_seconds", "slo_class", match=f'objective="{objective}"')
     return Panel(
         Kind.LINES,
         title,

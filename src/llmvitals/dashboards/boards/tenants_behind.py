@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import asked, gauge, over, quantile, rate
+from llmvitals.dashboards.boards.asked import asked, gauge, quantile, rate, share
 from llmvitals.dashboards.boards.tenants_calls import LEFT
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
-    OF_GATEWAY,
     ORANGE,
     PURPLE,
     SKY,
@@ -71,7 +70,7 @@ FIT = Panel(
         Query(
             "",
             VERMILLION,
-            promql=f"min by ({_U}) (llm_gateway_upstream_up{{{OF_GATEWAY}}})",
+            promql=gauge("llm_gateway_upstream_up", _U, "min"),
             by=("upstream", "instance", "model"),
             names=((0, "unfit", VERMILLION), (1, "fit", BLUE)),
         ),
@@ -93,7 +92,7 @@ BREAKER = Panel(
         Query(
             "breaker",
             VERMILLION,
-            promql=f"max by (instance, model) (llm_gateway_breaker_open{{{OF_GATEWAY}}})",
+            promql=gauge("llm_gateway_breaker_open", agg="max"),
             names=((0, "closed", BLUE), (1, "open: calls are refused", VERMILLION)),
         ),
     ),
@@ -142,7 +141,7 @@ UPSTREAM_ERRORS = Panel(
     Kind.LINES,
     "Failed calls by upstream",
     "percentunit",
-    (asked("failed", VERMILLION, over(f"({_BAD} or 0 * {_EVERY})", _EVERY), *_UP),),
+    (asked("failed", VERMILLION, share(_BAD, _EVERY), *_UP),),
     "Share of the calls of each upstream that failed. One above the others: take it out. All together: what they share, as a model"
     " or a client. The line, {thresholds.error_ratio:g}, is where a breaker should open.",
     f"no traffic, or not exported: {_TOLD}",
@@ -160,7 +159,7 @@ BREAKERS = Panel(
         Query(
             "",
             VERMILLION,
-            promql=f'max by ({_U}) (llm_gateway_breaker_open{{upstream!="",{OF_GATEWAY}}})',
+            promql=gauge("llm_gateway_breaker_open", _U, "max", 'upstream!=""'),
             by=("upstream", "instance", "model"),
             names=((0, "closed", BLUE), (1, "open: calls go elsewhere", VERMILLION)),
         ),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, mean, over, quantile, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, grown, over, rate, reached, spread
 from llmvitals.dashboards.boards.users_failed import GATEWAY_FAILS
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    OF_GATEWAY,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
-    WINDOW,
     Kind,
     Limit,
     Panel,
@@ -31,16 +28,16 @@ OVERHEAD = "llm_gateway_overhead_seconds"
 
 def _answered(match: str = "") -> str:
     """Calls answered per second over everything selected."""
-    return f"sum by () (rate({_CALLS}{{{match}{OF_GATEWAY}}}[{WINDOW}]))"
+    return rate(_CALLS, "", match)
 
 
 def _ended(legend: str, color: str, status: str) -> Query:
-    return all_of(legend, color, f"{_answered(f'status{status},')} and on () ({_answered()} > 0)")
+    return all_of(legend, color, f"{_answered(f'status{status}')} and on () ({_answered()} > 0)")
 
 
 def _counted(histogram: str) -> str:
     """Observations of the window."""
-    return f"sum by (instance, model) (increase({histogram}_count{{{OF_GATEWAY}}}[{WINDOW}])) > 0"
+    return f"{grown(f'{histogram}_count')} > 0"
 
 
 _WELL, _REFUSED, _LEFT = "[123]..|ok|answered", "429|503", "499"
@@ -72,9 +69,7 @@ FIRST = Panel(
     "Time to first token, as the gateway saw it",
     "s",
     (
-        quantile(0.5, TTFT, "p50", SKY),
-        quantile(0.95, TTFT, "p95", BLUE),
-        asked("mean", GREY, mean(TTFT), dashed=True),
+        *spread(TTFT),
         q("ttft_p95_seconds", "p95 of the engine", GREEN, dashed=True),
     ),
     "Call to first token by the gateway's clock, its own queue and the way to the engine among it. The line is the promise for p95,"
@@ -89,18 +84,22 @@ FIRST = Panel(
 
 _BY_SIZE = ("instance", "model", "size")
 _SIZES = ", ".join(_BY_SIZE)
-_SIZED = f'sum by ({_SIZES}) (increase({TTFT}_count{{size!="",{OF_GATEWAY}}}[{WINDOW}])) > 0'
-_LARGE = f'{TTFT}_bucket{{size!="",{OF_GATEWAY}}}'
+_SIZED = 'size!=""'
 
 BY_SIZE = Panel(
     Kind.LINES,
     "First tokens of small and large prompts, p95",
     "s",
     (
+        asked("p95", BLUE, reached(0.95, rate(f"{TTFT}_bucket", f"{_SIZES}, le", _SIZED)), *_BY_SIZE),
         asked(
-            "p95", BLUE, f"histogram_quantile(0.95, sum by ({_SIZES}, le) (rate({_LARGE}[{WINDOW}]))) >= 0", *_BY_SIZE
+            "calls in the window",
+            GREY,
+            f"{grown(f'{TTFT}_count', _SIZES, _SIZED)} > 0",
+            *_BY_SIZE,
+            dashed=True,
+            unit="short",
         ),
-        asked("calls in the window", GREY, _SIZED, *_BY_SIZE, dashed=True, unit="short"),
     ),
     "First tokens by the size of the prompt, split at 1,024 tokens, by the gateway's clock, and how many calls they are of (right"
     " axis). The line is the promise, {slo.ttft_seconds:g} s. Small ones as late as large ones while they are most of the calls:"
@@ -168,9 +167,7 @@ PACE = Panel(
     "Time per output token, as the gateway saw it",
     "s",
     (
-        quantile(0.5, TPOT, "p50", SKY),
-        quantile(0.95, TPOT, "p95", BLUE),
-        asked("mean", GREY, mean(TPOT), dashed=True),
+        *spread(TPOT),
         q("tpot_p95_seconds", "p95 of the engine", GREEN, dashed=True),
         asked("answers in the window", ORANGE, _counted(TPOT), dashed=True, unit="short"),
     ),
@@ -188,9 +185,7 @@ WHOLE_CALL = Panel(
     "Whole calls, as the gateway saw them",
     "s",
     (
-        quantile(0.5, WHOLE, "p50", SKY),
-        quantile(0.95, WHOLE, "p95", BLUE),
-        asked("mean", GREY, mean(WHOLE), dashed=True),
+        *spread(WHOLE),
         asked("calls in the window", ORANGE, _counted(WHOLE), dashed=True, unit="short"),
     ),
     "Call to the end of its answer by the gateway's clock. It follows the length of the answers, so it explains timeouts and judges"
@@ -204,11 +199,7 @@ ADDED = Panel(
     Kind.LINES,
     "What the gateway itself adds",
     "s",
-    (
-        quantile(0.5, OVERHEAD, "p50", SKY),
-        quantile(0.95, OVERHEAD, "p95", BLUE),
-        asked("mean", GREY, mean(OVERHEAD), dashed=True),
-    ),
+    spread(OVERHEAD),
     "Time of a call that the gateway spent itself: authentication, limits, routing, rewriting, logging. Milliseconds as a rule."
     " More while the engine is quick: the gateway is busy, or something that it asks (a key store, a guard model) is slow.",
     "no traffic, or not exported: the gateway has no clock around its own work",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import asked, gauge, mean, quantile, rate
+from llmvitals.dashboards.boards.asked import asked, gauge, quantile, rate, spread
 from llmvitals.dashboards.model import (
     BLUE,
-    GREY,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
     Kind,
     Limit,
@@ -78,11 +76,7 @@ WAITS = Panel(
     Kind.LINES,
     "Wait in the gateway's queue",
     "s",
-    (
-        quantile(0.5, _WAIT, "p50", SKY),
-        quantile(0.95, _WAIT, "p95", BLUE),
-        asked("mean", GREY, mean(_WAIT), dashed=True),
-    ),
+    spread(_WAIT),
     "What calls waited before they were sent on or given up; those that did not wait count as 0. The line is the whole promise"
     " for the first token, {slo.ttft_seconds:g} s. Add the engine's queue time to know what a call waited.",
     f"no traffic, or {_NO_QUEUE}",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import asked, over
+from llmvitals.dashboards.boards.asked import asked, gauge, grown, rate, share
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    OF_GATEWAY,
     ORANGE,
     PURPLE,
+    RANGE,
     SKY,
     VERMILLION,
-    WINDOW,
     Kind,
     Panel,
     Row,
@@ -20,24 +19,23 @@ from llmvitals.dashboards.model import (
 )
 from llmvitals.signals.derived.gateway import LOST_LABELS
 
-_NAMED = f'tenant!="",{OF_GATEWAY}'
-_TOKENS = f"llm_gateway_tokens_total{{{_NAMED}}}"
-_CALLS = "llm_gateway_requests_total"
+_NAMED = 'tenant!=""'
+_TOKENS, _CALLS = "llm_gateway_tokens_total", "llm_gateway_requests_total"
 _TENANT = ("instance", "model", "tenant")
 _T, _S = ", ".join(_TENANT), "instance, model"
 NO_TENANTS = "no traffic, or no gateway that counts by tenant"
 SHOWN = 5
 """Tenants that a panel shows one by one: those that took most in the time shown, so that none comes and goes."""
 
-_RATE = f"sum by ({_T}) (rate({_TOKENS}[{WINDOW}]))"
-_TOP = f"topk by ({_S}) ({SHOWN}, sum by ({_T}) (increase({_TOKENS}[$__range] @ end())))"
+_RATE = rate(_TOKENS, _T, _NAMED)
+_TOP = f"topk by ({_S}) ({SHOWN}, {grown(_TOKENS, _T, _NAMED, RANGE)})"
 _AMONG = f"and on ({_T}) {_TOP}"
 _ALL = f"sum by ({_S}) ({_RATE})"
 
 
-def _others(rate: str, among: str, by: str) -> str:
+def _others(each: str, among: str, by: str) -> str:
     """What tenants that are not shown one by one have together; 0 where all are shown."""
-    everybody, shown = f"sum by ({by}) ({rate})", f"sum by ({by}) ({rate} {among})"
+    everybody, shown = f"sum by ({by}) ({each})", f"sum by ({by}) ({each} {among})"
     return f"clamp_min(({everybody} > 0) - ({shown} or 0 * {everybody}), 0)"
 
 
@@ -58,8 +56,8 @@ TOKENS = Panel(
 )
 
 _C, _AT = "instance, tenant", ("instance", "tenant")
-_CALLED = f"sum by ({_C}) (rate({_CALLS}{{{_NAMED}}}[{WINDOW}]))"
-_CALLERS = f"topk by (instance) ({SHOWN}, sum by ({_C}) (increase({_CALLS}{{{_NAMED}}}[$__range] @ end())))"
+_CALLED = rate(_CALLS, _C, _NAMED)
+_CALLERS = f"topk by (instance) ({SHOWN}, {grown(_CALLS, _C, _NAMED, RANGE)})"
 _CALLING = f"and on ({_C}) {_CALLERS}"
 
 CALLS = Panel(
@@ -80,7 +78,7 @@ CALLS = Panel(
 )
 
 _ACTIVE = f"{_RATE} > 0"
-_GIVEN = f"max by ({_T}) (llm_gateway_tenant_weight{{{_NAMED}}}) and on ({_T}) ({_ACTIVE})"
+_GIVEN = f"{gauge('llm_gateway_tenant_weight', _T, 'max', _NAMED)} and on ({_T}) ({_ACTIVE})"
 _USUAL = f"0 * ({_ACTIVE}) + on ({_S}) group_left () avg by ({_S}) ({_GIVEN})"
 _WEIGHT = f"({_GIVEN} or on ({_T}) ({_USUAL}) or on ({_T}) 0 * ({_ACTIVE}) + 1)"
 
@@ -125,14 +123,14 @@ EXCESS = Panel(
 )
 
 _LOST = "|".join(LOST_LABELS)
-_LOSING = f'sum by ({_C}) (rate({_CALLS}{{status=~"{_LOST}",{_NAMED}}}[{WINDOW}]))'
+_LOSING = rate(_CALLS, _C, f'status=~"{_LOST}",{_NAMED}')
 
 OTHERS = Panel(
     Kind.LINES,
     "What each tenant gets: calls without an answer",
     "percentunit",
     (
-        asked("lost", VERMILLION, f"{over(f'({_LOSING} or 0 * {_CALLED})', _CALLED)} {_CALLING}", *_AT),
+        asked("lost", VERMILLION, f"{share(_LOSING, _CALLED)} {_CALLING}", *_AT),
         q("others_refused_ratio", "refused, of all but the largest", SKY, dashed=True),
     ),
     f"Share of its calls that were refused or failed, for the {SHOWN} tenants that call most, and the share refused of all but"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, over, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, over, rate, share
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
@@ -20,14 +20,13 @@ from llmvitals.dashboards.model import (
 _VANTAGE = ("instance", "model", "vantage")
 _V = ", ".join(_VANTAGE)
 _SAID_BY = ("vantage", "instance", "model")
-_TOLD = rate("llm_span_requests_total", _V)
+_SPANS = "llm_span_requests_total"
 _FINISHED = "llm_requests_finished_total"
 
 
 def _ended(how: str) -> str:
-    """Share of the requests that spans told of; none is 0 only where some were told."""
-    some = rate("llm_span_requests_total", _V, f'ended=~"{how}"')
-    return over(f"({some} or 0 * {_TOLD})", _TOLD)
+    """Share of the requests that spans told of."""
+    return share(rate(_SPANS, _V, f'ended=~"{how}"'), rate(_SPANS, _V))
 
 
 _ERROR = Limit("thresholds.error_ratio")

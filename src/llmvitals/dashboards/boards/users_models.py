@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from llmvitals.dashboards.boards.asked import BY_MODEL as _M
+from llmvitals.dashboards.boards.asked import MODEL, SHOWN, mean, over, rate, reached, share
 from llmvitals.dashboards.model import (
     INSTANCE,
-    PLACE,
-    SELECTOR,
     Kind,
     Limit,
     Panel,
@@ -14,49 +16,38 @@ from llmvitals.dashboards.model import (
     cell,
 )
 
-_MODEL = (*PLACE, "model")
-_M = ", ".join(_MODEL)
 _HTTP = "llm_http_requests_total"
 _FINISHED = "llm_requests_finished_total"
-_SPAN, _BEFORE = "[$__range]", "[$__range] offset $__range"
-
-
-def _grew(counter: str, match: str = "", over: str = _SPAN) -> str:
-    """By how much a counter grew per second in the time shown, or in as much before it."""
-    return f"sum by ({_M}) (rate({counter}{{{match}{SELECTOR}}}{over}))"
+_BEFORE = f"{SHOWN} offset $__range"
 
 
 def _quantile(q: float, histogram: str) -> str:
-    return f"histogram_quantile({q:g}, {buckets(histogram, _MODEL, per='rate', window='$__range')}) >= 0"
+    return reached(q, buckets(histogram, MODEL, per="rate", window="$__range"))
 
 
-_ENGINES = 'rank!~".*/.*",'
+_ENGINES = 'rank!~".*/.*"'
 """A service of several engines counts their requests once more: its ranks begin with an engine's name."""
 
 
 def _kept(objective: str) -> str:
     match = f'objective="{objective}",{_ENGINES}'
-    judged = _grew("llm_promise_requests_total", match)
-    return f"1 - {_grew('llm_promise_missed_total', match)} / ({judged} > 0)"
-
-
-def _mean(histogram: str, over: str = _SPAN) -> str:
-    return f"{_grew(f'{histogram}_sum', over=over)} / ({_grew(f'{histogram}_count', over=over)} > 0)"
+    missed, judged = (rate(f"llm_promise_{part}_total", _M, match, SHOWN) for part in ("missed", "requests"))
+    return f"1 - {over(missed, judged)}"
 
 
 def _answers(match: str) -> str:
     """Answers of the servers of a model: an HTTP server names none."""
-    answers = f"sum by (instance) (rate({_HTTP}{{{match}{INSTANCE}}}{_SPAN}))"
+    answers = f"sum by (instance) (rate({_HTTP}{{{match}{INSTANCE}}}{SHOWN}))"
     return f"sum by ({_M}) (0 * <requests_running> + on (instance) group_left () {answers})"
 
 
-_BAD, _JUDGED = _answers('status="5xx",'), _answers('status=~"2xx|4xx|5xx",')
-_FAILED = f"({_BAD} or 0 * {_JUDGED}) / ({_JUDGED} > 0)"
+_FAILED = share(_answers('status="5xx",'), _answers('status=~"2xx|4xx|5xx",'))
 
 
-def _against(now: str, before: str) -> str:
-    """How much more it is than it was, as a share of what it was."""
-    return f"({now}) / ({before} > 0) - 1"
+def _against_before(ask: Callable[..., str], family: str) -> str:
+    """How much more it is in the time shown than in as much before it, as a share of what it was."""
+    now, before = (ask(family, _M, span=span) for span in (SHOWN, _BEFORE))
+    return f"{over(f'({now})', before)} - 1"
 
 
 _TTFT, _TPOT, _LENGTH = "llm_request_ttft_seconds", "llm_request_tpot_seconds", "llm_request_generation_tokens"
@@ -66,13 +57,13 @@ SUMMARY = Panel(
     "What users of each model get",
     "none",
     (
-        cell("Requests", "reqps", promql=f"{_grew(_FINISHED)} > 0", by=_MODEL),
-        cell("TTFT p50", "s", promql=_quantile(0.5, _TTFT), by=_MODEL),
-        cell("TTFT p95", "s", promql=_quantile(0.95, _TTFT), by=_MODEL, limits=(Limit("slo.ttft_seconds"),)),
-        cell("TPOT p95", "s", promql=_quantile(0.95, _TPOT), by=_MODEL, limits=(Limit("slo.tpot_seconds"),)),
-        cell("First tokens in time", "percentunit", promql=_kept("ttft"), by=_MODEL),
-        cell("Pace in time", "percentunit", promql=_kept("tpot"), by=_MODEL),
-        cell("5xx", "percentunit", promql=_FAILED, by=_MODEL, limits=(Limit("thresholds.error_ratio"),)),
+        cell("Requests", "reqps", promql=f"{rate(_FINISHED, _M, span=SHOWN)} > 0", by=MODEL),
+        cell("TTFT p50", "s", promql=_quantile(0.5, _TTFT), by=MODEL),
+        cell("TTFT p95", "s", promql=_quantile(0.95, _TTFT), by=MODEL, limits=(Limit("slo.ttft_seconds"),)),
+        cell("TPOT p95", "s", promql=_quantile(0.95, _TPOT), by=MODEL, limits=(Limit("slo.tpot_seconds"),)),
+        cell("First tokens in time", "percentunit", promql=_kept("ttft"), by=MODEL),
+        cell("Pace in time", "percentunit", promql=_kept("tpot"), by=MODEL),
+        cell("5xx", "percentunit", promql=_FAILED, by=MODEL, limits=(Limit("thresholds.error_ratio"),)),
     ),
     "Each model over the time shown, all its replicas together. Both promises ({slo.ttft_seconds:g} s, {slo.tpot_seconds:g} s)"
     " were met by no more requests than the smaller of the two shares; by no fewer than their sum less 1, where the edges that"
@@ -91,15 +82,10 @@ CHANGE = Panel(
     "Against the time before",
     "none",
     (
-        cell(
-            "Requests",
-            "percentunit",
-            promql=_against(_grew(_FINISHED), _grew(_FINISHED, over=_BEFORE)),
-            by=_MODEL,
-        ),
-        cell("TTFT, mean", "percentunit", promql=_against(_mean(_TTFT), _mean(_TTFT, _BEFORE)), by=_MODEL),
-        cell("TPOT, mean", "percentunit", promql=_against(_mean(_TPOT), _mean(_TPOT, _BEFORE)), by=_MODEL),
-        cell("Tokens each", "percentunit", promql=_against(_mean(_LENGTH), _mean(_LENGTH, _BEFORE)), by=_MODEL),
+        cell("Requests", "percentunit", promql=_against_before(rate, _FINISHED), by=MODEL),
+        cell("TTFT, mean", "percentunit", promql=_against_before(mean, _TTFT), by=MODEL),
+        cell("TPOT, mean", "percentunit", promql=_against_before(mean, _TPOT), by=MODEL),
+        cell("Tokens each", "percentunit", promql=_against_before(mean, _LENGTH), by=MODEL),
     ),
     "The time shown against as much time right before it: 0 is no change, 1 twice as much, -0.5 half. Slower with as many requests"
     " of the same length: the server changed. Slower with more of them, or with longer ones: the load did. Choose 24 hours or 7"

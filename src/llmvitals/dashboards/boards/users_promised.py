@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.boards import promises
-from llmvitals.dashboards.boards.asked import OFFERED, asked, rate
+from llmvitals.dashboards.boards.asked import APART, OFFERED, asked, rate
 from llmvitals.dashboards.boards.requests import CLASS
 from llmvitals.dashboards.model import (
     BLUE,
@@ -11,9 +11,7 @@ from llmvitals.dashboards.model import (
     GREY,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
-    WINDOW,
     Kind,
     Limit,
     Panel,
@@ -103,9 +101,9 @@ GOODPUT_RATE = Panel(
 
 def _kept(objective: str) -> str:
     """Share of the requests up to the edge by which a promise is counted."""
-    match = f'objective="{objective}",{SELECTOR}'
-    missed = f"sum by (instance, model, edge) (rate(llm_promise_missed_total{{{match}}}[{WINDOW}]))"
-    judged = f"sum by (instance, model) (rate(llm_promise_requests_total{{{match}}}[{WINDOW}]))"
+    match = f'objective="{objective}"'
+    missed = rate("llm_promise_missed_total", f"{APART}, edge", match)
+    judged = rate("llm_promise_requests_total", match=match)
     return f"1 - {missed} / on (instance, model) group_left () ({judged} > 0)"
 
 

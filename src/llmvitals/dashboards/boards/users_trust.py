@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import APART, asked, over, quantile, rate
+from llmvitals.dashboards.boards.asked import APART, asked, grown, over, quantile, rate, reached
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
     NOT_SHOWN,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
-    WINDOW,
     Kind,
     Limit,
     Panel,
@@ -22,10 +20,6 @@ from llmvitals.dashboards.model import (
 _TTFT, _TPOT = "llm_request_ttft_seconds", "llm_request_tpot_seconds"
 _GAP, _WHOLE = "llm_request_inter_token_seconds", "llm_request_e2e_seconds"
 _LE = f"{APART}, le"
-
-
-def _count(family: str) -> str:
-    return f"sum by ({APART}) (increase({family}_count{{{SELECTOR}}}[{WINDOW}]))"
 
 
 def _below(q: float, family: str) -> tuple[str, str, str]:
@@ -41,8 +35,8 @@ def _at_most(q: float, family: str) -> str:
     PromQL makes no number of a label, but the largest observation of a histogram whose observations all lie below one edge is
     that edge: buckets from there on are given one observation, and those below it none.
     """
-    _, reached, _ = _below(q, family)
-    return f"histogram_quantile(1, 0 * ({reached}) + 1) >= 0"
+    _, enough, _ = _below(q, family)
+    return reached(1, f"0 * ({enough}) + 1")
 
 
 def _at_least(q: float, family: str) -> str:
@@ -50,7 +44,7 @@ def _at_least(q: float, family: str) -> str:
     _, _, short = _below(q, family)
     open_one = rate(f"{family}_bucket", _LE, 'le="+Inf"')
     some = f"{rate(f'{family}_count')} > 0"
-    found = f"histogram_quantile(1, 0 * ({short}) or 0 * {open_one} + 1) >= 0"
+    found = reached(1, f"0 * ({short}) or 0 * {open_one} + 1")
     return f"{found} or 0 * ({some})"
 
 
@@ -88,10 +82,15 @@ OBSERVATIONS = Panel(
     "Observations behind the quantiles",
     "short",
     (
-        asked("first tokens", BLUE, f"{_count(_TTFT)} > 0"),
-        asked("requests with a pace", SKY, f"{_count(_TPOT)} > 0", dashed=True),
-        asked("gaps", PURPLE, f"{_count(_GAP)} > 0", dashed=True),
-        asked("fewest that alerts judge", GREY, f"0 * ({_count(_TTFT)} > 0) + <alerts.least_requests>", dashed=True),
+        asked("first tokens", BLUE, f"{grown(f'{_TTFT}_count')} > 0"),
+        asked("requests with a pace", SKY, f"{grown(f'{_TPOT}_count')} > 0", dashed=True),
+        asked("gaps", PURPLE, f"{grown(f'{_GAP}_count')} > 0", dashed=True),
+        asked(
+            "fewest that alerts judge",
+            GREY,
+            f"0 * ({grown(f'{_TTFT}_count')} > 0) + <alerts.least_requests>",
+            dashed=True,
+        ),
     ),
     "How many observations each point of the panels above is made of. A p95 of 20 is the second slowest, a p99 of fewer than 100"
     " the slowest: below the dashed line alerts say nothing, and quantiles jump with single requests. A longer time range makes"

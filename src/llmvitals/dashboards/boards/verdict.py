@@ -25,8 +25,12 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
     gpu,
+    of_target,
     q,
 )
+
+LEADING = f"max by (instance, model, cause) (llm_triage_leading{{{SELECTOR}}} > 0)"
+"""The cause that leads, and how often such a verdict was right."""
 
 VERDICT = Row(
     "",
@@ -67,7 +71,7 @@ VERDICT = Row(
                 Query(
                     "{{cause}}",
                     VERMILLION,
-                    promql=f"max by (instance, model, cause) (llm_triage_leading{{{SELECTOR}}} > 0)",
+                    promql=LEADING,
                 ),
             ),
             "The one cause that explains the rest, and how often such a verdict was right in the lab. Click it for"
@@ -85,7 +89,7 @@ VERDICT = Row(
                 Query(
                     "target",
                     GREY,
-                    promql=f"min by (instance) (llm_target_up{{{INSTANCE}}})",
+                    promql=of_target("llm_target_up", agg="min"),
                     by=("instance",),
                     names=((1, "answers", GREEN), (0, "does not answer", VERMILLION)),
                 ),
