@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmvitals.dashboards.boards.alerting import FIRING
-from llmvitals.dashboards.model import BLUE, GREY, INSTANCE, ORANGE, PURPLE, SKY, VERMILLION
+from llmvitals.dashboards.boards.asked import said
+from llmvitals.dashboards.model import BLUE, GREY, INSTANCE, ORANGE, PURPLE, RANGE, SKY, VERMILLION
 
 STEP = "$__interval"
 """Grafana's distance between two steps of a query."""
@@ -34,18 +35,13 @@ class Mark:
     shown: bool = True
 
 
-def _said(label: str, words: str, promql: str) -> str:
-    """The same series with words in a label."""
-    return f'label_replace({promql}, "{label}", "{words}", "", "")'
-
-
 def restarted(family: str) -> str:
     """When the newest process began, in milliseconds, where an older one was seen in this time: a start time only grows.
 
     ``family``: a start time in unix seconds.
     """
     series = f"{family}{{{INSTANCE}}}"
-    return f"max by (instance) ({series} > min_over_time({series}[$__range] @ end())) * 1000"
+    return f"max by (instance) ({series} > min_over_time({series}{RANGE})) * 1000"
 
 
 PROCESS_START = "llm_process_start_time_seconds"
@@ -61,7 +57,7 @@ def _deployed() -> str:
     """A version that nobody spoke at the beginning of this time, at the step at which the first server speaks it."""
     info = f"llm_target_info{{{INSTANCE}}}"
     speak = "count by (engine, version)"
-    others = f"count by (engine) ({speak} (max_over_time({info}[$__range] @ end()))) > 1"
+    others = f"count by (engine) ({speak} (max_over_time({info}{RANGE}))) > 1"
     return (
         f"{speak} ({info}) unless on (engine, version) {speak} ({info} offset {STEP})"
         f" unless on (engine, version) {speak} ({info} @ end() offset $__range)"
@@ -74,7 +70,7 @@ def _replicas() -> str:
     now = f"count by (instance) (llm_target_up{{{INSTANCE}}})"
     before = f"count by (instance) (llm_target_up{{{INSTANCE}}} offset {STEP})"
     came = f"{now} unless on (instance) {before} and on () {_WATCHED}"
-    return f"{_said('what', 'came', came)} or {_said('what', 'went', f'{before} unless on (instance) {now}')}"
+    return f"{said(came, 'what', 'came')} or {said(f'{before} unless on (instance) {now}', 'what', 'went')}"
 
 
 def _xids() -> str:
@@ -97,9 +93,9 @@ def _reloaded() -> str:
     other = f"({targets.format(at='')} != {targets.format(at=before)}) + 1"  # a mark needs a number above 0
     return " or ".join(
         (
-            _said("what", "settings refused by", refused),
-            _said("what", "settings taken by", taken),
-            _said("what", "other targets at", other),
+            said(refused, "what", "settings refused by"),
+            said(taken, "what", "settings taken by"),
+            said(other, "what", "other targets at"),
         )
     )
 

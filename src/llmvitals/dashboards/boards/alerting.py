@@ -5,11 +5,13 @@ No rule needs to be loaded for them, but for the alerts themselves: what a rule 
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import told
 from llmvitals.dashboards.model import (
     GREEN,
     GREY,
     ORANGE,
     PLACE,
+    RANGE,
     SELECTOR,
     VERMILLION,
     Kind,
@@ -44,20 +46,24 @@ _SCOPE = f'{_PLACE},instance=~"$instance|",model=~"$model|"'  # an alert on a wh
 _OURS = f'alertname=~"LLM.*",{_SCOPE}'
 _BLIND = f'alertname=~"{_OF_THE_WATCHING}"'  # whatever is chosen: they make every other alert blind
 
-FIRING = f'ALERTS{{alertstate="firing",{_OURS}}} or ALERTS{{alertstate="firing",{_BLIND}}}'
-_PENDING = f'ALERTS{{alertstate="pending",{_OURS}}} or ALERTS{{alertstate="pending",{_BLIND}}}'
-_SEEN = f"max_over_time(ALERTS{{{_OURS}}}[$__range] @ end()) or max_over_time(ALERTS{{{_BLIND}}}[$__range] @ end())"
+
+def _either(series: str) -> str:
+    """A series of alerts, with both kinds of matchers at its ``%s``: of what is chosen, and of the watching itself."""
+    return f"{series % _OURS} or {series % _BLIND}"
+
+
+FIRING = _either('ALERTS{alertstate="firing",%s}')
+_PENDING = _either('ALERTS{alertstate="pending",%s}')
+_SEEN = _either(f"max_over_time(ALERTS{{%s}}{RANGE})")
 _BY = "instance, model, alertname, cause"
 _ROW = "instance, model, alertname, severity, cause"
-_SINCE = f"(ALERTS_FOR_STATE{{{_OURS}}} or ALERTS_FOR_STATE{{{_BLIND}}})"
+_SINCE = f"({_either('ALERTS_FOR_STATE{%s}')})"
 _BY_RULES = "rules that are loaded, and alerts that fire"
 
 
 def _told(alerts: str) -> str:
     """The same alerts with words where one is of no single place, instance, model or cause."""
-    for label, words in (*((name, "all") for name in (*PLACE, "instance", "model")), ("cause", "none")):
-        alerts = f'label_replace({alerts}, "{label}", "{words}", "{label}", "")'
-    return alerts
+    return told(told(alerts, "all", *PLACE, "instance", "model"), "none", "cause")
 
 
 _RECORDED = f"llm:requests_running:5m{{{SELECTOR}}}"

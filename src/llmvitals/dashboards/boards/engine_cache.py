@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, gauge, mean, over, rate
+from llmvitals.dashboards.boards.asked import APART, all_of, asked, came, gauge, mean, over, rate
 from llmvitals.dashboards.boards.engine_steps import cached, computed
 from llmvitals.dashboards.model import (
     GREEN,
     GREY,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     Kind,
     Limit,
@@ -58,7 +57,6 @@ PREFIX_GAP = Panel(
     width=12,
 )
 
-_TIME = "[$__range] @ end()"
 PREFIX_PAST = Panel(
     Kind.LINES,
     "Hit ratio against its own past",
@@ -68,9 +66,7 @@ PREFIX_PAST = Panel(
         asked(
             "in all of this time",
             GREY,
-            f"sum by (instance, model) (increase({_HITS}{{{SELECTOR}}}{_TIME}))"
-            f" / (sum by (instance, model) (increase({_LOOKUPS}{{{SELECTOR}}}{_TIME})) > 0)"
-            f" and on (instance, model) <prefix_hit_ratio>",
+            f"{over(came(_HITS, APART), came(_LOOKUPS, APART))} and on (instance, model) <prefix_hit_ratio>",
             dashed=True,
         ),
         q("prefix_hit_before_ratio", "since the process began", PURPLE, dashed=True),

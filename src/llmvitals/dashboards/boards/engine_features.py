@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import APART, asked, gauge, mean, over, rate
+from llmvitals.dashboards.boards.asked import APART, asked, gauge, mean, over, quantile, rate
 from llmvitals.dashboards.boards.engine_steps import STEPS_OF_A_RANK
 from llmvitals.dashboards.model import (
     BLUE,
@@ -76,7 +76,7 @@ DRAFTS = Row(
                 asked(
                     "position",
                     GREEN,
-                    f"sum by (instance, model, position) (rate(llm_spec_accepted_tokens_by_position_total{{{SELECTOR}}}[{WINDOW}]))"
+                    f"{rate('llm_spec_accepted_tokens_by_position_total', f'{APART}, position')}"
                     f" / on (instance, model) group_left () ({rate(_DRAFTS)} > 0)",
                     "instance",
                     "model",
@@ -170,13 +170,7 @@ MOVEMENT = Row(
             "s",
             (
                 _per_link("mean", BLUE, mean(_SECONDS, _BY_LINK)),
-                _per_link(
-                    "p95",
-                    PURPLE,
-                    f"histogram_quantile(0.95, sum by ({_BY_LINK}, le)"
-                    f" (increase({_SECONDS}_bucket{{{SELECTOR}}}[{WINDOW}]))) >= 0",
-                    dashed=True,
-                ),
+                quantile(0.95, _SECONDS, "p95", PURPLE, "connector", dashed=True),
             ),
             "How long KV takes from one engine to another, by connector. It is part of the wait for the first token on a decode"
             " worker. Longer at unchanged bytes: the link is shared, or slower than it was.",

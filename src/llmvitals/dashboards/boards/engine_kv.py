@@ -43,7 +43,7 @@ KV_SPREAD = Panel(
         asked(
             "replicas that are full",
             VERMILLION,
-            f"count by (model) (({gauge(_USAGE, APART, 'max')}) >= {_FULL}) or count by (model) ({_USAGE}{{{SELECTOR}}}) * 0",
+            f"count by (model) (({gauge(_USAGE, APART, 'max')}) >= {_FULL}) or {gauge(_USAGE, 'model', 'count')} * 0",
             "model",
             dashed=True,
             unit="none",
@@ -117,8 +117,8 @@ SEATS = Panel(
     causes=("preemption-thrash", "batch-too-small", "context-imbalance"),
 )
 
-_FREE = f"{KV_POOL} * (1 - {gauge(_USAGE, APART, 'avg')})"
 _LEFT = f"(1 - {gauge(_USAGE, APART, 'avg')})"
+_FREE = f"{KV_POOL} * {_LEFT}"
 _HOUR = 3600
 _GROWS = f"avg by ({APART}) (deriv({_USAGE}{{{SELECTOR}}}[{WINDOW}]))"
 ROOM = Panel(
@@ -156,16 +156,15 @@ PREEMPTIONS = Panel(
     moved=("chat",),
 )
 
+AGAIN = f"{rate('llm_preemptions_total')} * <mean_context_tokens>"
+"""Tokens per second that preemptions make an engine compute again (estimate)."""
+
 RECOMPUTED = Panel(
     Kind.LINES,
     "Tokens computed again after preemptions",
     "suffix: tok/s",
     (
-        asked(
-            "computed again (estimate)",
-            VERMILLION,
-            f"{rate('llm_preemptions_total')} * <mean_context_tokens>",
-        ),
+        asked("computed again (estimate)", VERMILLION, AGAIN),
         q("prompt_tokens_rate", "prompts", SKY, dashed=True),
     ),
     "What preemption costs: evictions per second times the mean context, next to the prompt tokens that users sent. An estimate:"

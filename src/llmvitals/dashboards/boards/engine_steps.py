@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from llmvitals.dashboards.boards.asked import APART, all_of, asked, mean, over, quantile, rate
-from llmvitals.dashboards.boards.engine_kv import SLACK
+from llmvitals.dashboards.boards.engine_kv import AGAIN, SLACK
+from llmvitals.dashboards.boards.hardware_cards import GPUS, NO_GPU
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    INSTANCE,
     NO_TRAFFIC,
     ORANGE,
     PURPLE,
@@ -181,7 +181,7 @@ PREFILL_COST = Panel(
     moved=("chat",),
 )
 
-_PREEMPTED = f"sum by () ({rate('llm_preemptions_total')} * <mean_context_tokens>)"
+_PREEMPTED = f"sum by () ({AGAIN})"
 _REJECTED = f"clamp_min({rate('llm_spec_draft_tokens_total', '')} - {rate('llm_spec_accepted_tokens_total', '')}, 0)"
 _MADE = rate("llm_generation_tokens_total", "")
 _LEFT = "sum by () (<generation_tokens_rate> * <wasted_decode_ratio>)"
@@ -203,7 +203,6 @@ WASTED = Panel(
     top=1,
 )
 
-_GPUS = f"count by (instance) (count by (instance, gpu) (llm_gpu_info{{{INSTANCE}}}))"
 PER_GPU = Panel(
     Kind.LINES,
     "Tokens per second and GPU",
@@ -212,13 +211,13 @@ PER_GPU = Panel(
         asked(
             "generated",
             BLUE,
-            f"(<generation_tokens_rate> / on (instance) group_left () {_GPUS})",
+            f"(<generation_tokens_rate> / on (instance) group_left () {GPUS})",
         ),
-        asked("prompt, computed", SKY, f"({computed(told=True)} / on (instance) group_left () {_GPUS})", dashed=True),
+        asked("prompt, computed", SKY, f"({computed(told=True)} / on (instance) group_left () {GPUS})", dashed=True),
     ),
     "Throughput over the GPUs that are joined to a replica, so that replicas of unlike size can be compared. Much less on one of"
     " two equal replicas: look at its links, clocks and steps.",
-    "no GPU is joined to this target: a GPU exporter's page, or NVML on its node",
+    NO_GPU,
     causes=("hardware-event", "interconnect-bound"),
     width=12,
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import asked
 from llmvitals.dashboards.model import INSTANCE, WINDOW, Query
 
 NO_GPU = "no GPU is joined to this target: a GPU exporter's page, or NVML on its node"
 
 CARD = ("instance", "card")
-RANGE = "[$__range] @ end()"
-"""The chosen time as a whole, the same at every step."""
+GPUS = f"count by (instance) (count by (instance, gpu) (llm_gpu_info{{{INSTANCE}}}))"
+"""How many cards are joined to each target."""
 
 
 def named(series: str) -> str:
@@ -26,27 +27,20 @@ def on_boards(series: str) -> str:
     return f'label_replace({series}, "board", "$1", "gpu", "([^/]*).*")'
 
 
-def told(series: str, *labels: str) -> str:
-    """The same series with words in those of the labels that an exporter did not tell."""
-    for label in labels:
-        series = f'label_replace({series}, "{label}", "not told", "{label}", "")'
-    return series
+def by_card(series: str, *more: str, agg: str = "max") -> str:
+    """One number of a series for each card, and for ``more``."""
+    return f"{agg} by ({', '.join((*CARD, *more))}) ({named(series)})"
 
 
 def of_cards(family: str, *, agg: str = "max", rate: bool = False, where: str = "") -> str:
     """A family as one number for each card, of counters their growth per second; ``where``: more matchers."""
     series = f"{family}{{{where}{INSTANCE}}}"
-    return f"{agg} by (instance, card) ({named(f'rate({series}[{WINDOW}])' if rate else series)})"
-
-
-def share(part: str, whole: str) -> str:
-    """One number of each card over another of it."""
-    return f"{part} / ({whole} > 0)"
+    return by_card(f"rate({series}[{WINDOW}])" if rate else series, agg=agg)
 
 
 def card(legend: str, color: str, promql: str, *more: str, dashed: bool = False, unit: str = "") -> Query:
     """A query that is kept apart by card, and by ``more``."""
-    return Query(legend, color, promql=promql, by=(*CARD, *more), dashed=dashed, unit=unit)
+    return asked(legend, color, promql, *CARD, *more, dashed=dashed, unit=unit)
 
 
 def shown(family: str, legend: str, color: str, *, agg: str = "max", dashed: bool = False, unit: str = "") -> Query:

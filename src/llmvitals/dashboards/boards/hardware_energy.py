@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.hardware_cards import RANGE, on_boards
+from llmvitals.dashboards.boards.asked import all_of, came, over
+from llmvitals.dashboards.boards.hardware_cards import on_boards
 from llmvitals.dashboards.model import (
     GREY,
     INSTANCE,
     NO_TRAFFIC,
     ORANGE,
+    RANGE,
     SELECTOR,
     WINDOW,
     Kind,
     Leads,
     Panel,
-    Query,
     Row,
     cell,
 )
 
 _ENERGY = f"llm_gpu_energy_joules_total{{{INSTANCE}}}"
-_TOKENS = f"llm_generation_tokens_total{{{SELECTOR}}}"
+_COUNTER = "llm_generation_tokens_total"
+_TOKENS = f"{_COUNTER}{{{SELECTOR}}}"
 _RUNNING = f"sum by (instance) (llm_requests_running{{{SELECTOR}}})"
 _MUTE = f'max by (instance) (llm_family_gap{{family="llm_requests_running",{INSTANCE}}})'
 _SERVES = f"({_RUNNING} > 0 or {_MUTE} unless on (instance) {_RUNNING})"
@@ -62,8 +64,8 @@ PER_TOKENS = Panel(
     "Energy per 1,000 output tokens",
     "joule",
     (
-        Query("cards that serve", ORANGE, promql=f"{_COUNTED[0]} / {_THOUSANDS}", by=()),
-        Query("idle cards beside them", GREY, promql=f"{_COUNTED[1]} / {_THOUSANDS}", by=()),
+        all_of("cards that serve", ORANGE, f"{_COUNTED[0]} / {_THOUSANDS}"),
+        all_of("idle cards beside them", GREY, f"{_COUNTED[1]} / {_THOUSANDS}"),
     ),
     "Joules that all chosen cards drew for every thousand tokens that came out. The lower band is of cards that"
     " serve, the upper one of those whose replicas nobody asks and of cards without an engine: it is what packing,"
@@ -79,8 +81,8 @@ DRAWN = Panel(
     "Power that serves, and power that idles",
     "watt",
     (
-        Query("cards that serve", ORANGE, promql=_ANY[0], by=()),
-        Query("idle cards", GREY, promql=_ANY[1], by=()),
+        all_of("cards that serve", ORANGE, _ANY[0]),
+        all_of("idle cards", GREY, _ANY[1]),
     ),
     "Power of all chosen cards, each once, by the energy counter or, without one, by the power reading. Idle: its"
     " replicas serve nobody at that moment, or no engine is joined to the card; one that does not say how many"
@@ -102,7 +104,7 @@ TABLE = Panel(
         cell(
             "per 1,000 output tokens",
             "joule",
-            promql=f"{_JOULES} / (sum by (instance) (increase({_TOKENS}{RANGE})) > 0) * 1000",
+            promql=f"{over(_JOULES, came(_COUNTER, 'instance'))} * 1000",
             by=_BY,
         ),
         cell(

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.hardware_cards import (
-    CARD,
-    NO_GPU,
-    RANGE,
-    card,
-    named,
-    of_cards,
-    on_boards,
-    share,
-    shown,
-)
+from llmvitals.dashboards.boards.asked import all_of, over, said
+from llmvitals.dashboards.boards.hardware_cards import CARD, NO_GPU, by_card, card, named, of_cards, on_boards, shown
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -20,6 +11,7 @@ from llmvitals.dashboards.model import (
     INSTANCE,
     ORANGE,
     PURPLE,
+    RANGE,
     SELECTOR,
     SKY,
     VERMILLION,
@@ -99,24 +91,20 @@ _LISTED = f"sum by () ({_ENGINES})"
 _OTHERS, _UNKNOWN = (f"({_held_by(owner)} or {_USED} * 0)" for owner in ("other", "unknown"))
 
 
-def _band(legend: str, color: str, promql: str) -> Query:
-    return Query(legend, color, promql=promql, by=())
-
-
 MEMORY = Panel(
     Kind.STACK,
     "GPU memory, by who holds it",
     "bytes",
     (
-        _band("engines", ORANGE, f"clamp_min({_USED} - {_OTHERS} - {_UNKNOWN}, 0) and on () {_LISTED}"),
-        _band("other processes", VERMILLION, f"{_OTHERS} and on () sum by () ({_PROCESS}{{{INSTANCE}}})"),
-        _band(
+        all_of("engines", ORANGE, f"clamp_min({_USED} - {_OTHERS} - {_UNKNOWN}, 0) and on () {_LISTED}"),
+        all_of("other processes", VERMILLION, f"{_OTHERS} and on () sum by () ({_PROCESS}{{{INSTANCE}}})"),
+        all_of(
             "used, by whom is not told",
             PURPLE,
             f"{_UNKNOWN} and on () {_LISTED} or clamp_min({_USED} - {_OTHERS}, 0)",
         ),
-        _band("reserved by the driver", GREY, _of_all("llm_gpu_memory_reserved_bytes")),
-        _band("free", GREEN, _of_all("llm_gpu_memory_free_bytes")),
+        all_of("reserved by the driver", GREY, _of_all("llm_gpu_memory_reserved_bytes")),
+        all_of("free", GREEN, _of_all("llm_gpu_memory_free_bytes")),
     ),
     "Framebuffer of all chosen cards, as one bar. Engines reserve most of it at their start, so a full bar is"
     " normal. What other processes hold is not: a debugging session, a second server, one that was not ended. Where"
@@ -149,7 +137,7 @@ POWER = Panel(
     Kind.LINES,
     "Power, of the enforced limit",
     "percentunit",
-    (card("", ORANGE, share(of_cards("llm_gpu_power_watts"), of_cards("llm_gpu_power_limit_watts"))),),
+    (card("", ORANGE, over(of_cards("llm_gpu_power_watts"), of_cards("llm_gpu_power_limit_watts"))),),
     "Power that each card draws over the limit that is enforced on it, which differs by model and by what somebody"
     " set. Near 1 under dense load is how a card works. Near 1 while tensor pipes rest: the limit was lowered. Far"
     " under its usual at the same load: look at clocks, or at what keeps work away.",
@@ -162,7 +150,7 @@ CLOCK = Panel(
     "SM clock, of the card's highest",
     "percentunit",
     (
-        card("now", BLUE, share(of_cards("llm_gpu_sm_clock_hertz", agg="min"), of_cards("llm_gpu_sm_clock_max_hertz"))),
+        card("now", BLUE, over(of_cards("llm_gpu_sm_clock_hertz", agg="min"), of_cards("llm_gpu_sm_clock_max_hertz"))),
         q("gpu_clock_ratio", "while it works, slowest card", VERMILLION, dashed=True),
     ),
     "The clock of each card's SMs over its highest. An idle card lowers it by design; the dashed curve leaves idle"
@@ -181,7 +169,7 @@ THROTTLE = Panel(
         card(
             "",
             VERMILLION,
-            f"sum by (instance, card, reason) ({named(f'rate({_HELD}{{{INSTANCE}}}[{WINDOW}])')})",
+            by_card(f"rate({_HELD}{{{INSTANCE}}}[{WINDOW}])", "reason", agg="sum"),
             "reason",
         ),
     ),
@@ -208,7 +196,7 @@ def _held() -> str:
         f'(rate({_HELD}{{reason=~"{labels}",{INSTANCE}}}[{WINDOW}]) > bool {_HELD_FOR_LONGER}) * {number}'
         for number, labels, _, _ in _HOLDERS
     )
-    worst = f"max by (instance, card) ({named(f'({one})')})"
+    worst = by_card(f"({one})")
     nobody = f"sum by (instance) (llm_requests_running{{{SELECTOR}}}) == 0"
     return f"{worst} unless on (instance) ({nobody}) or clamp_max({worst}, 1)"
 
@@ -297,14 +285,13 @@ def _with_source(series: str) -> str:
 def _events() -> str:
     """Codes with how often they came, and one line for each card of which none came."""
     codes, card_s = (f'{_XID}{{xid{how}"",{INSTANCE}}}' for how in ("!=", "="))
-    came = f"max by (instance, card, code, source) ({named(_with_source(_since_born(codes, card_s)))}) > 0"
-    none = f'label_replace(label_replace({named(card_s)}, "code", "no XID", "", ""), "source", "none", "", "")'
+    came = f"{by_card(_with_source(_since_born(codes, card_s)), 'code', 'source')} > 0"
+    none = said(said(named(card_s), "code", "no XID"), "source", "none")
     return f"{came} or on (instance, card) max by (instance, card, code, source) ({none}) * 0"
 
 
 def _in_this_time(column: str, family: str) -> Query:
-    promql = f"max by (instance, card) ({named(f'round(increase({family}{{{INSTANCE}}}{RANGE}))')})"
-    return cell(column, "none", promql=promql, by=CARD)
+    return cell(column, "none", promql=by_card(f"round(increase({family}{{{INSTANCE}}}{RANGE}))"), by=CARD)
 
 
 EVENTS = Panel(
@@ -318,7 +305,7 @@ EVENTS = Panel(
         cell(
             "row remap",
             "none",
-            promql=f"max by (instance, card) ({named(f'max_over_time(llm_gpu_row_remap_pending{{{INSTANCE}}}{RANGE})')})",
+            promql=by_card(f"max_over_time(llm_gpu_row_remap_pending{{{INSTANCE}}}{RANGE})"),
             by=CARD,
             names=((0, "none", GREY), (1, "waits for a reset", VERMILLION)),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.hardware_cards import RANGE
+from llmvitals.dashboards.boards.asked import labels_alone, told
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -10,6 +10,7 @@ from llmvitals.dashboards.model import (
     INSTANCE,
     ORANGE,
     PURPLE,
+    RANGE,
     SELECTOR,
     SKY,
     VERMILLION,
@@ -22,6 +23,7 @@ from llmvitals.dashboards.model import (
     Row,
     cell,
     each,
+    of_target,
     q,
 )
 
@@ -30,9 +32,9 @@ NO_PODS = "no restarts are counted: the exporter does not read pods on this node
 
 _BY = ("instance",)
 _RESTARTS = f"llm_host_restarts_total{{{INSTANCE}}}"
-_STARTED = f"max by (instance) (llm_host_started_time_seconds{{{INSTANCE}}})"
-_BEGAN = f"max by (instance) (llm_process_start_time_seconds{{{INSTANCE}}})"
-_READY = f"max by (instance) (llm_host_ready_time_seconds{{{INSTANCE}}})"
+_STARTED = of_target("llm_host_started_time_seconds")
+_BEGAN = of_target("llm_process_start_time_seconds")
+_READY = of_target("llm_host_ready_time_seconds")
 
 READY = Panel(
     Kind.TIMELINE,
@@ -42,11 +44,11 @@ READY = Panel(
         Query(
             "pod",
             GREY,
-            promql=f"min by (instance) (llm_host_ready{{{INSTANCE}}})",
+            promql=of_target("llm_host_ready", agg="min"),
             by=_BY,
             names=((1, "yes", GREEN), (0, "no", VERMILLION)),
         ),
-        Query("page", GREY, promql=f"max by (instance) (llm_target_up{{{INSTANCE}}})", by=_BY),
+        each("llm_target_up", "page", GREY),
     ),
     "Two lines for each replica: whether its pod is ready, so that it gets traffic, and whether its metrics page"
     " answers. A page that answers under a pod that is not ready: a probe or a rollout keeps traffic from a server"
@@ -194,13 +196,7 @@ MEMORY = Panel(
         each("llm_host_resident_bytes", "resident", BLUE, "process", agg="sum"),
         each("llm_host_memory_bytes", "container", ORANGE, agg="max"),
         each("llm_host_memory_limit_bytes", "limit", GREY, dashed=True),
-        Query(
-            "API, by its own page",
-            SKY,
-            promql=f"sum by (instance) (llm_process_resident_bytes{{{INSTANCE}}})",
-            by=_BY,
-            dashed=True,
-        ),
+        each("llm_process_resident_bytes", "API, by its own page", SKY, agg="sum", dashed=True),
     ),
     "Resident memory by process, what the container counts (page cache left out), and what it may use. Where the"
     " exporter does not run on the node, the API server's own page still tells its part. Near the limit the kernel"
@@ -277,7 +273,7 @@ PROCESSES = Panel(
         Query(
             "",
             BLUE,
-            promql=f"time() - max by (instance, process) (llm_host_process_start_time_seconds{{{INSTANCE}}})",
+            promql=f"time() - {of_target('llm_host_process_start_time_seconds', 'process')}",
             by=(*_BY, "process"),
         ),
         Query("by the page", GREY, promql=f"time() - {_BEGAN}", by=_BY, dashed=True),
@@ -289,20 +285,14 @@ PROCESSES = Panel(
     causes=("cold-start", "rollout-and-probes"),
 )
 
+_FOUND = (*_BY, "node", "pod", "container", "join")
+_INFO = f"llm_host_info{{{INSTANCE}}}"
+
 WHERE = Panel(
     Kind.TABLE,
     "Where each engine runs, and how that was found",
     "none",
-    (
-        cell(
-            "found",
-            "none",
-            promql="max by (instance, node, pod, container, join) "
-            f'(label_replace(llm_host_info{{{INSTANCE}}}, "pod", "none", "pod", ""))',
-            by=(*_BY, "node", "pod", "container", "join"),
-            names=((1, "yes", GREY),),
-        ),
-    ),
+    (labels_alone("found", f"max by ({', '.join(_FOUND)}) ({told(_INFO, 'none', 'pod')})", _FOUND),),
     "The machine, pod and container of each engine's processes, and how the exporter found them. An engine that is"
     " missing here runs on another machine, or the exporter cannot see its processes: the app says which, and what"
     " it lacks (hostPID, a mount of /proc).",

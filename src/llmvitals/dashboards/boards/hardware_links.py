@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.hardware_cards import CARD, NO_GPU, card, named, of_cards, share, shown, told
+from llmvitals.dashboards.boards.asked import labels_alone, over, told
+from llmvitals.dashboards.boards.hardware_cards import CARD, GPUS, NO_GPU, by_card, card, of_cards, shown
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -25,14 +26,10 @@ from llmvitals.dashboards.model import (
 
 _KIND = ("product", "driver", "mig_profile", "join")
 _HOLDER = ("pod", "container")
-_SLICED = f'label_replace(llm_gpu_info{{{INSTANCE}}}, "mig_profile", "whole card", "mig_profile", "")'
-_WHAT = told(_SLICED, "product", "driver")
+_NOT_TOLD = "not told"
+_WHAT = told(told(f"llm_gpu_info{{{INSTANCE}}}", "whole card", "mig_profile"), _NOT_TOLD, "product", "driver")
+_HELD = told(f"llm_gpu_pod{{{INSTANCE}}}", _NOT_TOLD, *_HOLDER)
 _LINKS = "no GPU is joined, there is only one, or its exporter's list has no link counters"
-
-
-def _label_column(column: str, promql: str, by: tuple[str, ...]) -> Query:
-    """A column whose labels are what is told: its number is always 1."""
-    return cell(column, "none", promql=promql, by=by, names=((1, "yes", GREY),))
 
 
 IDENTITY = Panel(
@@ -40,15 +37,15 @@ IDENTITY = Panel(
     "Which card is where, and how that is known",
     "none",
     (
-        _label_column(
+        labels_alone(
             "joined",
-            f"max by (instance, card, {', '.join(_KIND)}) ({named(_WHAT)})",
+            by_card(_WHAT, *_KIND),
             (*CARD, *_KIND),
         ),
         cell("framebuffer", "bytes", promql=of_cards("llm_gpu_memory_total_bytes"), by=CARD),
-        _label_column(
+        labels_alone(
             "held by a pod",
-            f"max by (instance, card, {', '.join(_HOLDER)}) ({named(told(f'llm_gpu_pod{{{INSTANCE}}}', *_HOLDER))})",
+            by_card(_HELD, *_HOLDER),
             (*CARD, *_HOLDER),
         ),
     ),
@@ -71,7 +68,7 @@ CARDS = Panel(
         Query(
             "cards:",
             GREEN,
-            promql=f"count by (instance) (count by (instance, gpu) (llm_gpu_info{{{INSTANCE}}}))",
+            promql=GPUS,
             by=("instance",),
         ),
         q("gpus_per_rank", "for each rank:", SKY),
@@ -91,7 +88,7 @@ WHERE = Row("Which card is where", (IDENTITY, CARDS))
 
 def _of_link(legend: str, color: str, family: str, link: str) -> Query:
     limit = of_cards("llm_gpu_link_limit_bytes_per_second", where=f'link="{link}",')
-    return card(legend, color, share(of_cards(family), limit), dashed=link == "pcie")
+    return card(legend, color, over(of_cards(family), limit), dashed=link == "pcie")
 
 
 LINK_SHARE = Panel(
@@ -135,7 +132,7 @@ LINK_ERRORS = Panel(
         card(
             "",
             VERMILLION,
-            f"sum by (instance, card, link) ({named(f'rate(llm_gpu_link_errors_total{{{INSTANCE}}}[{WINDOW}])')})",
+            by_card(f"rate(llm_gpu_link_errors_total{{{INSTANCE}}}[{WINDOW}])", "link", agg="sum"),
             "link",
         ),
     ),
@@ -150,9 +147,9 @@ PEERS = Panel(
     "Which link joins which cards",
     "none",
     (
-        _label_column(
+        labels_alone(
             "linked",
-            f"max by (instance, card, peer, link) ({named(f'llm_gpu_peer_link{{{INSTANCE}}}')})",
+            by_card(f"llm_gpu_peer_link{{{INSTANCE}}}", "peer", "link"),
             (*CARD, "peer", "link"),
         ),
         cell("worst level", "none", signal="gpu_peer_link_level"),
@@ -180,7 +177,7 @@ PROCESSES = Panel(
         cell(
             "holds",
             "bytes",
-            promql=f"max by (instance, card, pid, owner) ({named(f'llm_gpu_process_memory_bytes{{{INSTANCE}}}')})",
+            promql=by_card(f"llm_gpu_process_memory_bytes{{{INSTANCE}}}", "pid", "owner"),
             by=(*CARD, "pid", "owner"),
         ),
     ),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import WATCHED, over
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
     GREY,
-    INSTANCE,
     NO_EXPORTER,
     ORANGE,
     PURPLE,
+    RANGE,
     SELECTOR,
     SKY,
     VERMILLION,
@@ -66,8 +67,7 @@ WALL = Panel(
     leads=Leads.APP,
 )
 
-_BOUND = f"llm_binding{{{SELECTOR}}}[$__range] @ end()"
-_TOLD = f"max by (instance) (count_over_time(llm_target_up{{{INSTANCE}}}[$__range] @ end()))"
+_BOUND = f"llm_binding{{{SELECTOR}}}{RANGE}"
 
 
 def _often(which: str) -> str:
@@ -75,7 +75,7 @@ def _often(which: str) -> str:
     engines, and one that was there for a minute weighs a minute.
     """
     at, of = (f"sum by (resource) ({what}_over_time({_BOUND}) {which})" for what in ("sum", "count"))
-    return f"{at} / ({of} > 0)"
+    return over(at, of)
 
 
 WALLS = Panel(
@@ -86,7 +86,7 @@ WALLS = Panel(
         Query(
             "",
             GREEN,
-            promql=f"{_often(f'and on (instance) {_TOLD}')} or {_often(f'unless on (instance) {_TOLD}')}",
+            promql=f"{_often(f'and on (instance) {WATCHED}')} or {_often(f'unless on (instance) {WATCHED}')}",
             by=("resource",),
         ),
     ),

@@ -12,10 +12,8 @@ from llmvitals.dashboards.model import (
     NO_TRAFFIC,
     ORANGE,
     PURPLE,
-    SELECTOR,
     SKY,
     VERMILLION,
-    WINDOW,
     Board,
     Kind,
     Limit,
@@ -25,6 +23,7 @@ from llmvitals.dashboards.model import (
     q,
     total,
 )
+from llmvitals.schema import SCOPE
 
 _SERIES = "no queue series for this selection: is the target down, or does this engine not say who waits?"
 _NO_TIMES = f"{NO_TRAFFIC}, or this engine counts no queue times"
@@ -269,6 +268,8 @@ HELD_BACK = Panel(
 )
 
 _SPAN_QUEUE = "llm_span_queue_seconds"
+_CLASS = (*SCOPE, "slo_class")
+_BY_CLASS = ", ".join(_CLASS)
 BY_CLASS = Row(
     "Queue by class of request (needs traces of the engine)",
     (
@@ -294,15 +295,12 @@ BY_CLASS = Row(
                     "queued",
                     ORANGE,
                     over(
-                        f"sum by (instance, model, slo_class) (rate({_SPAN_QUEUE}_sum{{{SELECTOR}}}[{WINDOW}]))",
+                        rate(f"{_SPAN_QUEUE}_sum", _BY_CLASS),
                         " + ".join(
-                            rate(f"llm_span_{part}_seconds_sum", "instance, model, slo_class")
-                            for part in ("queue", "prefill", "decode")
+                            rate(f"llm_span_{part}_seconds_sum", _BY_CLASS) for part in ("queue", "prefill", "decode")
                         ).join("()"),
                     ),
-                    "instance",
-                    "model",
-                    "slo_class",
+                    *_CLASS,
                 ),
             ),
             "Queue over queue, prefill and decode of the requests of a class, from traces. It tells who pays for the waiting:"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, inside_grows, over, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, came, inside_grows, over, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
     INSTANCE,
     ORANGE,
     PURPLE,
+    RANGE,
     SELECTOR,
     SKY,
     VERMILLION,
-    WINDOW,
     Kind,
     Panel,
     Row,
+    of_target,
     q,
 )
 
@@ -79,7 +80,7 @@ TURNED_AWAY = Panel(
         asked(
             "gateway's answer:",
             PURPLE,
-            f'sum by (instance, status) (rate(llm_gateway_requests_total{{status=~"429|503",{INSTANCE}}}[{WINDOW}]))',
+            of_target("llm_gateway_requests_total", "status", agg="sum", rate=True, match='status=~"429|503"'),
             *("instance", "status"),
             dashed=True,
         ),
@@ -128,19 +129,13 @@ LEFT = Panel(
 
 ADMISSION = Row("In and out", (OUTCOMES, TURNED_AWAY, REFUSED, LEFT))
 
-_TIME = "[$__range] @ end()"
-
-
-def _came(family: str, match: str = "") -> str:
-    return f"sum by () (increase({family}{{{f'{match},' if match else ''}{SELECTOR}}}{_TIME}))"
-
 
 def _grew(*families: str) -> str:
-    return " + ".join(f"sum by () (delta({family}{{{SELECTOR}}}{_TIME}))" for family in families)
+    return " + ".join(f"sum by () (delta({family}{{{SELECTOR}}}{RANGE}))" for family in families)
 
 
-_CALLS = f"({_came('llm_gateway_calls_total')})"
-_ENDED = _came("llm_requests_finished_total")
+_CALLS = f"({came('llm_gateway_calls_total')})"
+_ENDED = came("llm_requests_finished_total")
 _INSIDE = _grew("llm_requests_running", "llm_requests_waiting")
 
 
@@ -149,13 +144,13 @@ def _where(part: str) -> str:
     return f"({part} or {_CALLS} * 0)"
 
 
-_AGAIN = _where(_came("llm_gateway_retries_total", 'by="gateway"'))
-_GIVEN_UP = _where(_came("llm_gateway_queue_dropped_total"))
-_FROM_CACHE = _where(_came("llm_gateway_cache_hits_total"))
+_AGAIN = _where(came("llm_gateway_retries_total", match='by="gateway"'))
+_GIVEN_UP = _where(came("llm_gateway_queue_dropped_total"))
+_FROM_CACHE = _where(came("llm_gateway_cache_hits_total"))
 _QUEUED = _where(_grew("llm_gateway_queue_waiting"))
 _TURNED = (
-    f'sum by () (increase(llm_gateway_requests_total{{status="503",{INSTANCE}}}{_TIME}))',
-    _came("llm_requests_rejected_total"),
+    f'sum by () (increase(llm_gateway_requests_total{{status="503",{INSTANCE}}}{RANGE}))',
+    came("llm_requests_rejected_total"),
 )
 _REFUSED = _where(f"({_TURNED[0]} unless {_TURNED[1]} > {_TURNED[0]}) or {_TURNED[1]}")
 _BACK = " + ".join((_GIVEN_UP, _FROM_CACHE, _REFUSED))
