@@ -270,6 +270,7 @@ HELD_BACK = Panel(
 _SPAN_QUEUE = "llm_span_queue_seconds"
 _CLASS = (*SCOPE, "slo_class")
 _BY_CLASS = ", ".join(_CLASS)
+_TIMED = " + ".join(rate(f"llm_span_{part}_seconds_sum", _BY_CLASS) for part in ("queue", "prefill", "decode"))
 BY_CLASS = Row(
     "Queue by class of request (needs traces of the engine)",
     (
@@ -294,12 +295,7 @@ BY_CLASS = Row(
                 asked(
                     "queued",
                     ORANGE,
-                    over(
-                        rate(f"{_SPAN_QUEUE}_sum", _BY_CLASS),
-                        " + ".join(
-                            rate(f"llm_span_{part}_seconds_sum", _BY_CLASS) for part in ("queue", "prefill", "decode")
-                        ).join("()"),
-                    ),
+                    over(rate(f"{_SPAN_QUEUE}_sum", _BY_CLASS), f"({_TIMED})"),
                     *_CLASS,
                 ),
             ),

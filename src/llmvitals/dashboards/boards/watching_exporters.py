@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import APART, all_of, asked, labels_alone, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -10,7 +11,7 @@ from llmvitals.dashboards.model import (
     NO_EXPORTER,
     ORANGE,
     PURPLE,
-    SELECTOR,
+    RANGE,
     SKY,
     VERMILLION,
     WINDOW,
@@ -20,30 +21,35 @@ from llmvitals.dashboards.model import (
     Query,
     Row,
     cell,
+    each,
+    of_target,
     q,
 )
 
 _BY = ("instance",)
-_JOB = 'job="<alerts.job>"'
+JOB = 'job="<alerts.job>"'
 _SUCCESS = f"llmvitals_collector_success{{{INSTANCE}}}"
-_UP = f"max by (instance) (llm_target_up{{{INSTANCE}}})"
+_UP = of_target("llm_target_up")
+_BUILD = ("version", "python")
 _STUCK_INTERVALS = 10.0  # as the alert on it has it
+NO_JOB = "no such scrape job: is alerts.job the job's name?"
 _OWN = "an exporter's series of itself: a play has a server and no exporter"
 _NO_PUSH = "nothing is pushed: set otlp.endpoint, or the exporter is not scraped"
 _NO_SPANS = "no traces are taken in: set spans.http or spans.grpc, or the exporter is not scraped"
 
 
-def _own(series: str, agg: str = "max", *by: str) -> str:
+def own(series: str, agg: str = "max", *by: str) -> str:
     """What an exporter says of itself, whose instance is its own address."""
     return f"{agg} by ({', '.join((*_BY, *by))}) ({series})"
 
 
 def _rate(family: str, *by: str) -> str:
-    return _own(f"rate({family}[{WINDOW}])", "sum", *by)
+    return own(f"rate({family}[{WINDOW}])", "sum", *by)
 
 
-def _line(legend: str, color: str, promql: str, *by: str, dashed: bool = False, unit: str = "") -> Query:
-    return Query(legend, color, promql=promql, by=(*_BY, *by), dashed=dashed, unit=unit)
+def line(legend: str, color: str, promql: str, *by: str, dashed: bool = False, unit: str = "") -> Query:
+    """A query that is kept apart by exporter, and by ``by``."""
+    return asked(legend, color, promql, *_BY, *by, dashed=dashed, unit=unit)
 
 
 EXPORTERS = Panel(
@@ -51,33 +57,27 @@ EXPORTERS = Panel(
     "Exporters, one by one",
     "none",
     (
-        cell(
-            "runs",
-            "none",
-            promql=_own("llmvitals_build_info", "max", "version", "python"),
-            by=(*_BY, "version", "python"),
-            names=((1, "yes", GREY),),
-        ),
+        labels_alone("runs", own("llmvitals_build_info", "max", *_BUILD), (*_BY, *_BUILD)),
         cell(
             "scraped",
             "none",
-            promql=_own(f"up{{{_JOB}}}", "min"),
+            promql=own(f"up{{{JOB}}}", "min"),
             by=_BY,
             names=((1, "yes", GREEN), (0, "no", VERMILLION)),
         ),
-        cell("newest cycle, ago", "s", promql=_own("llmvitals_cycle_age_seconds"), by=_BY),
-        cell("cycle took", "s", promql=_own("llmvitals_cycle_duration_seconds"), by=_BY),
-        cell("targets", "none", promql=_own("llmvitals_targets"), by=_BY),
-        cell("series", "none", promql=_own(f"scrape_samples_scraped{{{_JOB}}}"), by=_BY),
-        cell("page", "bytes", promql=_own("llmvitals_page_bytes"), by=_BY),
-        cell("CPU", "suffix: cores", promql=_rate(f"process_cpu_seconds_total{{{_JOB}}}"), by=_BY),
-        cell("memory", "bytes", promql=_own(f"process_resident_memory_bytes{{{_JOB}}}"), by=_BY),
+        cell("newest cycle, ago", "s", promql=own("llmvitals_cycle_age_seconds"), by=_BY),
+        cell("cycle took", "s", promql=own("llmvitals_cycle_duration_seconds"), by=_BY),
+        cell("targets", "none", promql=own("llmvitals_targets"), by=_BY),
+        cell("series", "none", promql=own(f"scrape_samples_scraped{{{JOB}}}"), by=_BY),
+        cell("page", "bytes", promql=own("llmvitals_page_bytes"), by=_BY),
+        cell("CPU", "suffix: cores", promql=_rate(f"process_cpu_seconds_total{{{JOB}}}"), by=_BY),
+        cell("memory", "bytes", promql=own(f"process_resident_memory_bytes{{{JOB}}}"), by=_BY),
     ),
     "Each exporter of the scrape job that the settings name (alerts.job): its version, whether Prometheus reads it,"
     " how old what it shows is, how many targets it watches, and what it costs: series and bytes of its page, CPU"
     " and memory. Several versions at once are a rollout; a cycle that takes nearly its interval needs fewer targets"
     " for each exporter.",
-    "no such scrape job: is alerts.job the job's name?",
+    NO_JOB,
     symptoms=("nobody-watches",),
     apart=_OWN,
     worst="newest cycle, ago",
@@ -92,14 +92,14 @@ UP = Panel(
         Query(
             "",
             GREY,
-            promql=_own(f"up{{{_JOB}}}", "min"),
+            promql=own(f"up{{{JOB}}}", "min"),
             by=_BY,
             names=((1, "scraped", GREEN), (0, "does not answer", VERMILLION)),
         ),
     ),
     "Whether Prometheus reads each exporter of the scrape job that the settings name (alerts.job). One that does not"
     " answer watches nothing: its targets show as gone.",
-    "no such scrape job: is alerts.job the job's name?",
+    NO_JOB,
     symptoms=("nobody-watches",),
     apart=_OWN,
 )
@@ -109,12 +109,12 @@ AGE = Panel(
     "Age of the newest cycle",
     "s",
     (
-        _line("age", BLUE, _own("llmvitals_cycle_age_seconds")),
-        _line("took", GREY, _own("llmvitals_cycle_duration_seconds"), dashed=True),
-        _line(
+        line("age", BLUE, own("llmvitals_cycle_age_seconds")),
+        line("took", GREY, own("llmvitals_cycle_duration_seconds"), dashed=True),
+        line(
             "by Prometheus' clock",
             ORANGE,
-            f"time() - {_own('llmvitals_cycle_end_timestamp_seconds')}",
+            f"time() - {own('llmvitals_cycle_end_timestamp_seconds')}",
             dashed=True,
         ),
     ),
@@ -136,7 +136,7 @@ RELOAD = Panel(
         Query(
             "",
             GREY,
-            promql=_own("llmvitals_config_last_reload_successful", "min"),
+            promql=own("llmvitals_config_last_reload_successful", "min"),
             by=_BY,
             names=((1, "in use", GREEN), (0, "refused, the one before it is in use", VERMILLION)),
         ),
@@ -157,7 +157,7 @@ COLLECTORS = Panel(
             "{{collector}}",
             VERMILLION,
             promql=f"min by (instance, collector) ({_SUCCESS})"
-            f" and on (instance, collector) min_over_time({_SUCCESS}[$__range] @ end()) == 0",
+            f" and on (instance, collector) min_over_time({_SUCCESS}{RANGE}) == 0",
             by=_BY,
             names=((1, "works", GREEN), (0, "failed", VERMILLION)),
         ),
@@ -175,14 +175,7 @@ SLOW = Panel(
     Kind.LINES,
     "Time that each collector took",
     "s",
-    (
-        Query(
-            "",
-            ORANGE,
-            promql=f"max by (instance, collector) (llmvitals_collector_duration_seconds{{{INSTANCE}}})",
-            by=(*_BY, "collector"),
-        ),
-    ),
+    (each("llmvitals_collector_duration_seconds", "", ORANGE, "collector"),),
     "How long each collector of each target took in the newest cycle: the engine's page, its GPUs, the host, a"
     " probe, the triage. They run beside each other as far as they can; the slowest ones set how long the cycle"
     " takes.",
@@ -196,9 +189,9 @@ TARGETS = Panel(
     "Targets",
     "none",
     (
-        _line("configured", GREY, _own("llmvitals_targets"), dashed=True),
-        Query("answer", GREEN, promql=f"count by () ({_UP} == 1)", by=()),
-        Query("do not answer", VERMILLION, promql=f"count by () ({_UP} == 0)", by=()),
+        line("configured", GREY, own("llmvitals_targets"), dashed=True),
+        all_of("answer", GREEN, f"count by () ({_UP} == 1)"),
+        all_of("do not answer", VERMILLION, f"count by () ({_UP} == 0)"),
     ),
     "Targets of each exporter's settings, and how many of those chosen above give a readable page. No red line: all"
     " of them answer. A fall of the dashed one was a change of settings, or pods that went away.",
@@ -212,7 +205,7 @@ TWICE = Panel(
     Kind.LINES,
     "How many times each target is seen",
     "none",
-    (_line("times seen", ORANGE, f"count by (instance) (llm_target_up{{{INSTANCE}}})"),),
+    (each("llm_target_up", "times seen", ORANGE, agg="count"),),
     "1 is right. More: two exporters read the same target, or one is scraped by two jobs. Sums over its series are"
     " then too high, and a target that one of them lost looks alive. Let each target have one exporter.",
     NO_EXPORTER,
@@ -224,7 +217,7 @@ KEPT = Panel(
     Kind.LINES,
     "Pages kept of each target",
     "none",
-    (_line("", BLUE, f"max by (instance) (llmvitals_history_snapshots{{{INSTANCE}}})"),),
+    (each("llmvitals_history_snapshots", "", BLUE),),
     "How many pages of a target the exporter keeps for its window. A verdict needs {thresholds.min_pages} of them"
     " over {thresholds.min_seconds:g} s; a number that stays low is an exporter that begins again and again.",
     NO_EXPORTER,
@@ -237,9 +230,9 @@ COST = Panel(
     "What an exporter takes",
     "bytes",
     (
-        _line("memory", PURPLE, _own(f"process_resident_memory_bytes{{{_JOB}}}")),
-        _line("page", SKY, _own("llmvitals_page_bytes"), dashed=True),
-        _line("CPU", ORANGE, _rate(f"process_cpu_seconds_total{{{_JOB}}}"), unit="suffix: cores"),
+        line("memory", PURPLE, own(f"process_resident_memory_bytes{{{JOB}}}")),
+        line("page", SKY, own("llmvitals_page_bytes"), dashed=True),
+        line("CPU", ORANGE, _rate(f"process_cpu_seconds_total{{{JOB}}}"), unit="suffix: cores"),
     ),
     "Memory of each exporter, the size of the page that it serves, and its CPU (right axis). All three follow the"
     " number of targets and of their series; memory that climbs while these stand still is a leak to report.",
@@ -253,8 +246,8 @@ ASKED = Panel(
     "Who asks the exporter, and how often it looks",
     "reqps",
     (
-        _line("", BLUE, _rate("llmvitals_http_requests_total", "path", "code"), "path", "code"),
-        _line("cycles", GREY, _rate("llmvitals_cycles_total"), dashed=True),
+        line("", BLUE, _rate("llmvitals_http_requests_total", "path", "code"), "path", "code"),
+        line("cycles", GREY, _rate("llmvitals_cycles_total"), dashed=True),
     ),
     "HTTP answers of the exporter per second by path and status, and its finished cycles. Codes from 400 on are"
     " clients without the right to ask, or asks for what is not there. Fewer cycles than one every"
@@ -273,11 +266,11 @@ PUSHED = Panel(
     "Pushes over OTLP",
     "none",
     (
-        _line("", GREEN, _rate("llmvitals_otlp_exports_total", "result"), "result"),
-        _line(
+        line("", GREEN, _rate("llmvitals_otlp_exports_total", "result"), "result"),
+        line(
             "newest, ago",
             ORANGE,
-            f"time() - {_own('llmvitals_otlp_last_success_timestamp_seconds')}",
+            f"time() - {own('llmvitals_otlp_last_success_timestamp_seconds')}",
             unit="s",
         ),
     ),
@@ -293,7 +286,7 @@ LEFT_OUT = Panel(
     Kind.LINES,
     "Points that OTLP cannot say",
     "none",
-    (_line("", VERMILLION, _own("llmvitals_otlp_left_out_points")),),
+    (line("", VERMILLION, own("llmvitals_otlp_left_out_points")),),
     "Points of the newest push that were left out: numbers that are none, histograms and counters that contradict"
     " themselves. They come from a page that does; the collector gets a gap instead of a wrong number.",
     _NO_PUSH,
@@ -305,7 +298,7 @@ RECEIVED = Panel(
     Kind.LINES,
     "Exports of traces, and what became of them",
     "none",
-    (_line("", BLUE, _rate("llmvitals_span_exports_total", "protocol", "result"), "protocol", "result"),),
+    (line("", BLUE, _rate("llmvitals_span_exports_total", "protocol", "result"), "protocol", "result"),),
     "Exports of traces that came in per second, by protocol and result. Those that are refused come from senders"
     " without the right key, are too large, or come faster than they are worked through: the sender is told, and its"
     " log has the reason.",
@@ -319,9 +312,9 @@ SPANS = Panel(
     "Spans taken in and dropped",
     "none",
     (
-        _line("taken:", GREEN, _rate("llmvitals_spans_total", "dialect"), "dialect"),
-        _line("dropped:", VERMILLION, _rate("llmvitals_spans_dropped_total", "reason"), "reason", dashed=True),
-        _line("hurried", ORANGE, _rate("llmvitals_spans_hurried_total"), dashed=True),
+        line("taken:", GREEN, _rate("llmvitals_spans_total", "dialect"), "dialect"),
+        line("dropped:", VERMILLION, _rate("llmvitals_spans_dropped_total", "reason"), "reason", dashed=True),
+        line("hurried", ORANGE, _rate("llmvitals_spans_hurried_total"), dashed=True),
     ),
     "Spans per second: those taken in, by whose words they speak (other: no requests), those of requests that do not"
     " count, by reason, and those that could not wait for their call. Dropped for want of a target: name the"
@@ -336,8 +329,8 @@ WAITING = Panel(
     "Spans that wait",
     "none",
     (
-        _line("open", BLUE, _own("llmvitals_spans_open")),
-        _line("not worked through", ORANGE, _own("llmvitals_span_pending_bytes"), unit="bytes"),
+        line("open", BLUE, own("llmvitals_spans_open")),
+        line("not worked through", ORANGE, own("llmvitals_span_pending_bytes"), unit="bytes"),
     ),
     "Spans that wait for their call or their target, and bytes of exports in memory that are not worked through yet"
     " (right axis). Both stay small; bytes that pile up mean more traces than this exporter can take in: sample at"
@@ -352,14 +345,8 @@ SENDERS = Panel(
     "Who sends traces, and how their target was found",
     "none",
     (
-        _line("", PURPLE, _own("llmvitals_span_senders", "max", "join"), "join"),
-        Query(
-            "of target",
-            BLUE,
-            promql=f"sum by (instance, join) (llm_span_senders{{{INSTANCE}}})",
-            by=(*_BY, "join"),
-            dashed=True,
-        ),
+        line("", PURPLE, own("llmvitals_span_senders", "max", "join"), "join"),
+        each("llm_span_senders", "of target", BLUE, "join", agg="sum", dashed=True),
     ),
     "Processes that send spans, by how their target was found: over all of each exporter, and of each target"
     " (dashed). Senders without a target are counted and their spans dropped: give the target the name that they"
@@ -375,11 +362,11 @@ COVERAGE = Panel(
     "percentunit",
     (
         q("span_coverage_ratio", "told of", GREEN),
-        Query(
+        line(
             "newest, ago",
             GREY,
-            promql=f"time() - max by (instance, vantage) (llm_span_last_end_seconds{{{INSTANCE}}})",
-            by=(*_BY, "vantage"),
+            f"time() - {of_target('llm_span_last_end_seconds', 'vantage')}",
+            "vantage",
             dashed=True,
             unit="s",
         ),
@@ -397,12 +384,7 @@ PROBES = Panel(
     "Probes by how they ended",
     "none",
     (
-        Query(
-            "",
-            BLUE,
-            promql=f"sum by (instance, model, outcome) (rate(llm_probe_requests_total{{{SELECTOR}}}[{WINDOW}]))",
-            by=(*_BY, "model", "outcome"),
-        ),
+        line("", BLUE, rate("llm_probe_requests_total", f"{APART}, outcome"), "model", "outcome"),
         q("probe_failure_ratio", "failed", VERMILLION, dashed=True, unit="percentunit"),
     ),
     "Small requests of our own per second, by how they ended, and the share of them that got no answer (right axis)."

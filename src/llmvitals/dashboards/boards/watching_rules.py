@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmvitals.dashboards.boards.asked import asked, over, said
+from llmvitals.dashboards.boards.watching_exporters import JOB, NO_JOB, line, own
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
@@ -37,7 +39,7 @@ class Input:
 
 INPUTS: tuple[Input, ...] = (
     Input("llm_target_up", INSTANCE, ("LLMTargetGone", "LLMTargetMissing", "LLMNobodyWatches", "LLMSeriesTwice")),
-    Input("up", 'job="<alerts.job>"', ("LLMExporterGone",)),
+    Input("up", JOB, ("LLMExporterGone",)),
     Input("llmvitals_cycle_age_seconds", "", ("LLMExporterStuck",)),
     Input("llmvitals_config_last_reload_successful", "", ("LLMReloadFailed",)),
     Input("llmvitals_collector_success", INSTANCE, ("LLMCollectorFails",)),
@@ -69,8 +71,7 @@ _OF_CAUSES = "the alert of each cause"
 def _found(read: Input) -> str:
     """How many series there are, none among them while some target is told of: that is what is asked."""
     count = f"count by () ({read.series}{{{read.where}}}) or {_TOLD} * 0"
-    alerts = f'label_replace({count}, "alerts", "{", ".join(read.alerts) or _OF_CAUSES}", "", "")'
-    return f'label_replace({alerts}, "reads", "{read.series}", "", "")'
+    return said(said(count, "alerts", ", ".join(read.alerts) or _OF_CAUSES), "reads", read.series)
 
 
 DEAD = Panel(
@@ -106,12 +107,12 @@ _NOT_SCRAPED = "Prometheus does not scrape itself, or no group of llmvitals is l
 def _of_groups(family: str, agg: str, rate: bool = False) -> str:
     """A family of Prometheus about our groups, whose names stand after their files'."""
     series = f'{family}{{rule_group=~".*;{_GROUP}"}}'
-    asked = f"rate({series}[{WINDOW}])" if rate else series
-    return f'{agg} by (group) (label_replace({asked}, "group", "$1", "rule_group", ".*;(.*)"))'
+    told = f"rate({series}[{WINDOW}])" if rate else series
+    return f'{agg} by (group) (label_replace({told}, "group", "$1", "rule_group", ".*;(.*)"))'
 
 
 def _groups(legend: str, color: str, promql: str, *, dashed: bool = False, unit: str = "") -> Query:
-    return Query(legend, color, promql=promql, by=("group",), dashed=dashed, unit=unit)
+    return asked(legend, color, promql, "group", dashed=dashed, unit=unit)
 
 
 EVALUATED = Panel(
@@ -122,8 +123,10 @@ EVALUATED = Panel(
         _groups(
             "",
             BLUE,
-            f"{_of_groups('prometheus_rule_group_last_duration_seconds', 'max')}"
-            f" / ({_of_groups('prometheus_rule_group_interval_seconds', 'max')} > 0)",
+            over(
+                _of_groups("prometheus_rule_group_last_duration_seconds", "max"),
+                _of_groups("prometheus_rule_group_interval_seconds", "max"),
+            ),
         ),
         _groups(
             "last, ago",
@@ -162,32 +165,18 @@ FAILURES = Panel(
     apart=_APART,
 )
 
-_JOB = '{job="<alerts.job>"}'
-
 SCRAPE = Panel(
     Kind.LINES,
     "Prometheus' scrape of the exporters",
     "s",
     (
-        Query(
-            "took",
-            ORANGE,
-            promql=f"max by (instance) (scrape_duration_seconds{_JOB})",
-            by=("instance",),
-        ),
-        Query(
-            "new series",
-            PURPLE,
-            promql=f"max by (instance) (scrape_series_added{_JOB})",
-            by=("instance",),
-            dashed=True,
-            unit="none",
-        ),
+        line("took", ORANGE, own(f"scrape_duration_seconds{{{JOB}}}")),
+        line("new series", PURPLE, own(f"scrape_series_added{{{JOB}}}"), dashed=True, unit="none"),
     ),
     "How long Prometheus' scrape of each exporter takes, and how many series it had never seen (right axis). A"
     " scrape near its timeout is lost now and then, and everything has a hole there. New series at each scrape are"
     " churn: a label that changes all the time makes Prometheus large and slow.",
-    "no such scrape job: is alerts.job the job's name?",
+    NO_JOB,
     symptoms=("nobody-watches",),
     apart="the series of a scrape: a play is not scraped",
 )
@@ -197,23 +186,12 @@ SAMPLES = Panel(
     "Series of each exporter's page",
     "none",
     (
-        Query(
-            "on the page",
-            BLUE,
-            promql=f"max by (instance) (scrape_samples_scraped{_JOB})",
-            by=("instance",),
-        ),
-        Query(
-            "kept",
-            SKY,
-            promql=f"max by (instance) (scrape_samples_post_metric_relabeling{_JOB})",
-            by=("instance",),
-            dashed=True,
-        ),
+        line("on the page", BLUE, own(f"scrape_samples_scraped{{{JOB}}}")),
+        line("kept", SKY, own(f"scrape_samples_post_metric_relabeling{{{JOB}}}"), dashed=True),
     ),
     "Samples of each scrape, and how many of them relabelling leaves. Kept well under those on the page: somebody"
     " filters, and panels and alerts that need what is filtered are empty. A fall to 0 is a scrape that failed.",
-    "no such scrape job: is alerts.job the job's name?",
+    NO_JOB,
     symptoms=("half-blind",),
     apart="the series of a scrape: a play is not scraped",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.boards.asked import WATCHED, labels_alone
 from llmvitals.dashboards.model import (
     BLUE,
     GREEN,
@@ -10,6 +11,7 @@ from llmvitals.dashboards.model import (
     NO_EXPORTER,
     ORANGE,
     PURPLE,
+    RANGE,
     SELECTOR,
     VERMILLION,
     Kind,
@@ -19,12 +21,12 @@ from llmvitals.dashboards.model import (
     Row,
     cell,
     each,
+    of_target,
     q,
 )
 
 _BY = ("instance",)
-_RANGE = "[$__range] @ end()"
-_UP = f"max by (instance) (llm_target_up{{{INSTANCE}}})"
+_UP = of_target("llm_target_up")
 _UNDECIDED = (
     f'sum by (instance, model) (max by (instance, model, cause) (llm_triage_check_state{{state="unknown",{SELECTOR}}}))'
 )
@@ -38,9 +40,8 @@ def _worst(signal: str) -> str:
 
 def _of_the_time(series: str, by: tuple[str, ...]) -> str:
     """The share of the chosen time that a series of a target was there, of the time that the target was told of."""
-    there = f"max by ({', '.join(by)}) (count_over_time({series}{_RANGE}))"
-    told = f"max by (instance) (count_over_time(llm_target_up{{{INSTANCE}}}{_RANGE}))"
-    return f"clamp_max({there} / on (instance) group_left () ({told} > 0), 1)"
+    there = f"max by ({', '.join(by)}) (count_over_time({series}{RANGE}))"
+    return f"clamp_max({there} / on (instance) group_left () ({WATCHED} > 0), 1)"
 
 
 SEEN = Panel(
@@ -49,8 +50,8 @@ SEEN = Panel(
     "none",
     (
         cell("answers", "none", promql=_UP, by=_BY, names=((1, "yes", GREEN), (0, "no", VERMILLION))),
-        cell("HTTP status", "none", promql=f"max by (instance) (llm_target_status{{{INSTANCE}}})", by=_BY),
-        cell("answered in", "s", promql=f"max by (instance) (llm_target_answer_seconds{{{INSTANCE}}})", by=_BY),
+        cell("HTTP status", "none", promql=of_target("llm_target_status"), by=_BY),
+        cell("answered in", "s", promql=of_target("llm_target_answer_seconds"), by=_BY),
         cell("failed scrapes", "percentunit", promql=_worst("failed_scrape_ratio"), by=_BY),
         cell("basic families missing", "none", promql=_worst("core_families_missing"), by=_BY),
         cell(
@@ -62,7 +63,7 @@ SEEN = Panel(
         ),
         cell("checks without input", "none", promql=f"max by (instance) ({_UNDECIDED})", by=_BY),
         cell("servers behind it", "none", promql=_worst("processes_behind"), by=_BY),
-        cell("told of, times", "none", promql=f"count by (instance) (llm_target_up{{{INSTANCE}}})", by=_BY),
+        cell("told of, times", "none", promql=of_target("llm_target_up", agg="count"), by=_BY),
     ),
     "Each target: whether its page can be read, how it answers, the share of failed scrapes, what of the page is"
     " missing although this engine and version show it, how many checks that leaves undecided, how many servers take"
@@ -105,19 +106,12 @@ SCRAPES = Panel(
     causes=("telemetry-broken", "not-serving"),
 )
 
+_SPOKEN = ("engine", "version")
 SPOKEN = Panel(
     Kind.TABLE,
     "Which engine, which generation of names",
     "none",
-    (
-        cell(
-            "spoken",
-            "none",
-            promql=f"max by (instance, engine, version) (llm_target_info{{{INSTANCE}}})",
-            by=(*_BY, "engine", "version"),
-            names=((1, "yes", GREY),),
-        ),
-    ),
+    (labels_alone("spoken", of_target("llm_target_info", *_SPOKEN), (*_BY, *_SPOKEN)),),
     "What each page was understood as: the engine, and the range of versions whose names it uses. Two ranges in one"
     " pool: a rollout is half done, or a replica was left behind. A target that is missing here could not be told:"
     " name its kind in the settings.",
@@ -192,7 +186,7 @@ WITHOUT = Panel(
             "of the time",
             "percentunit",
             promql="max by (instance, model, cause) "
-            f'(avg_over_time(llm_triage_check_state{{state="unknown",{SELECTOR}}}{_RANGE})) > 0',
+            f'(avg_over_time(llm_triage_check_state{{state="unknown",{SELECTOR}}}{RANGE})) > 0',
             by=(*_BY, "model", "cause"),
         ),
     ),
