@@ -39,11 +39,6 @@ def grown(family: str, by: str = APART, match: str = "", span: str = RECENT) -> 
     return f"sum by ({by}) (increase({family}{{{_and(match)}{chosen(family)}}}{span}))"
 
 
-def came(family: str, by: str = "", match: str = "") -> str:
-    """Growth of a counter of engines in the whole of the chosen time, summed over what is not in ``by``."""
-    return f"sum by ({by}) (increase({family}{{{_and(match)}{SELECTOR}}}{RANGE}))"
-
-
 def gauge(family: str, by: str = APART, agg: str = "sum", match: str = "") -> str:
     """A gauge as it is now, put together by ``agg``."""
     return f"{agg} by ({by}) ({family}{{{_and(match)}{chosen(family)}}})"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import APART, all_of, asked, came, gauge, mean, over, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, gauge, grown, mean, over, rate
 from llmvitals.dashboards.boards.engine_steps import cached, computed
 from llmvitals.dashboards.model import (
     GREEN,
     GREY,
     ORANGE,
     PURPLE,
+    RANGE,
     SKY,
     Kind,
     Limit,
@@ -66,7 +67,8 @@ PREFIX_PAST = Panel(
         asked(
             "in all of this time",
             GREY,
-            f"{over(came(_HITS, APART), came(_LOOKUPS, APART))} and on (instance, model) <prefix_hit_ratio>",
+            f"{over(grown(_HITS, span=RANGE), grown(_LOOKUPS, span=RANGE))}"
+            f" and on (instance, model) <prefix_hit_ratio>",
             dashed=True,
         ),
         q("prefix_hit_before_ratio", "since the process began", PURPLE, dashed=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import APART, all_of, asked, mean, over, quantile, rate
+from llmvitals.dashboards.boards.asked import APART, all_of, asked, grown, mean, over, quantile, rate
 from llmvitals.dashboards.boards.engine_kv import AGAIN, SLACK
 from llmvitals.dashboards.boards.hardware_cards import GPUS, NO_GPU
 from llmvitals.dashboards.model import (
@@ -105,7 +105,7 @@ STEP_TIME = Panel(
     moved=("chat",),
 )
 
-_LARGE = f"histogram_quantile(0.99, sum by ({APART}, le) (increase({_STEP}_bucket{{{SELECTOR}}}[{WINDOW}])))"
+_LARGE = f"histogram_quantile(0.99, {grown(f'{_STEP}_bucket', f'{APART}, le')})"
 EVEN = Panel(
     Kind.LINES,
     "Are steps as large as they get?",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, came, over
+from llmvitals.dashboards.boards.asked import all_of, gauge, grown, over, rate
 from llmvitals.dashboards.boards.hardware_cards import on_boards
 from llmvitals.dashboards.model import (
     GREY,
@@ -20,8 +20,7 @@ from llmvitals.dashboards.model import (
 )
 
 _ENERGY = f"llm_gpu_energy_joules_total{{{INSTANCE}}}"
-_COUNTER = "llm_generation_tokens_total"
-_TOKENS = f"{_COUNTER}{{{SELECTOR}}}"
+_TOKENS = "llm_generation_tokens_total"
 _RUNNING = f"sum by (instance) (llm_requests_running{{{SELECTOR}}})"
 _MUTE = f'max by (instance) (llm_family_gap{{family="llm_requests_running",{INSTANCE}}})'
 _SERVES = f"({_RUNNING} > 0 or {_MUTE} unless on (instance) {_RUNNING})"
@@ -31,7 +30,7 @@ _UP = f"max by (instance) (llm_target_up{{{INSTANCE}}} == 1)"
 _OF_OTHERS = f"({_UP} unless on (instance) ({_RUNNING} or {_MUTE}))"
 """Replicas of other models than the chosen: whether they serve is not asked."""
 
-_ELSEWHERE = f"({_UP} unless on (instance) count by (instance) ({_TOKENS}))"
+_ELSEWHERE = f"({_UP} unless on (instance) {gauge(_TOKENS, 'instance', 'count')})"
 """Replicas of other models than the chosen, and those that count no tokens: their energy is that of no token here."""
 
 _NO_COUNTER = "no GPU is joined, or its exporter shows no energy counter"
@@ -57,7 +56,7 @@ def _split(watts: str) -> tuple[str, str]:
 _RATE = f"rate({_ENERGY}[{WINDOW}])"
 _COUNTED = _split(f"{_RATE} unless on (instance) {_ELSEWHERE}")
 _ANY = _split(f"({_RATE} or llm_gpu_power_watts{{{INSTANCE}}}) unless on (instance) {_OF_OTHERS}")
-_THOUSANDS = f"(sum by () (rate({_TOKENS}[{WINDOW}])) > 0) * 1000"
+_THOUSANDS = f"({rate(_TOKENS, '')} > 0) * 1000"
 
 PER_TOKENS = Panel(
     Kind.STACK,
@@ -104,7 +103,7 @@ TABLE = Panel(
         cell(
             "per 1,000 output tokens",
             "joule",
-            promql=f"{over(_JOULES, came(_COUNTER, 'instance'))} * 1000",
+            promql=f"{over(_JOULES, grown(_TOKENS, 'instance', span=RANGE))} * 1000",
             by=_BY,
         ),
         cell(

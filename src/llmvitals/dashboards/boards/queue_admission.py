@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.boards.asked import all_of, asked, came, inside_grows, over, rate
+from llmvitals.dashboards.boards.asked import all_of, asked, inside_grows, over, rate
 from llmvitals.dashboards.model import (
     BLUE,
     GREY,
@@ -130,12 +130,17 @@ LEFT = Panel(
 ADMISSION = Row("In and out", (OUTCOMES, TURNED_AWAY, REFUSED, LEFT))
 
 
+def _came(family: str, match: str = "") -> str:
+    """Of the chosen models alone, at gateways as well: calls that name none cannot be set against what engines finished."""
+    return f"sum by () (increase({family}{{{f'{match},' if match else ''}{SELECTOR}}}{RANGE}))"
+
+
 def _grew(*families: str) -> str:
     return " + ".join(f"sum by () (delta({family}{{{SELECTOR}}}{RANGE}))" for family in families)
 
 
-_CALLS = f"({came('llm_gateway_calls_total')})"
-_ENDED = came("llm_requests_finished_total")
+_CALLS = f"({_came('llm_gateway_calls_total')})"
+_ENDED = _came("llm_requests_finished_total")
 _INSIDE = _grew("llm_requests_running", "llm_requests_waiting")
 
 
@@ -144,13 +149,13 @@ def _where(part: str) -> str:
     return f"({part} or {_CALLS} * 0)"
 
 
-_AGAIN = _where(came("llm_gateway_retries_total", match='by="gateway"'))
-_GIVEN_UP = _where(came("llm_gateway_queue_dropped_total"))
-_FROM_CACHE = _where(came("llm_gateway_cache_hits_total"))
+_AGAIN = _where(_came("llm_gateway_retries_total", 'by="gateway"'))
+_GIVEN_UP = _where(_came("llm_gateway_queue_dropped_total"))
+_FROM_CACHE = _where(_came("llm_gateway_cache_hits_total"))
 _QUEUED = _where(_grew("llm_gateway_queue_waiting"))
 _TURNED = (
     f'sum by () (increase(llm_gateway_requests_total{{status="503",{INSTANCE}}}{RANGE}))',
-    came("llm_requests_rejected_total"),
+    _came("llm_requests_rejected_total"),
 )
 _REFUSED = _where(f"({_TURNED[0]} unless {_TURNED[1]} > {_TURNED[0]}) or {_TURNED[1]}")
 _BACK = " + ".join((_GIVEN_UP, _FROM_CACHE, _REFUSED))
