@@ -86,6 +86,8 @@ def points() -> Points:
         found[series("prometheus_rule_group_last_duration_seconds", **own)] = track(took)
         found[series("prometheus_rule_group_interval_seconds", **own)] = track(15.0)
         found[series("prometheus_rule_group_last_evaluation_timestamp_seconds", **own)] = track(lambda at: START + at)
+    young = {"rule_group": "/etc/rules/some.yaml;llmvitals-budgets", "instance": "prometheus", "job": "prometheus"}
+    found[series("prometheus_rule_group_last_evaluation_timestamp_seconds", **young)] = track(0.0)
     return found
 
 
@@ -154,6 +156,11 @@ def test_only_our_rule_groups_are_shown_and_by_their_own_names(prometheus):
     found = says(prometheus, watching_rules.EVALUATED)
     assert found[""] == {("llmvitals-signals",): pytest.approx(0.2), ("llmvitals-causes",): pytest.approx(0.02)}
     assert found["last, ago"].keys() == found[""].keys()
+
+
+@needs_prometheus
+def test_a_group_that_was_not_evaluated_yet_is_not_said_to_be_fifty_years_behind(prometheus):
+    assert ("llmvitals-budgets",) not in says(prometheus, watching_rules.EVALUATED)["last, ago"]
 
 
 @needs_prometheus

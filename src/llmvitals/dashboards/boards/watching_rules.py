@@ -131,7 +131,7 @@ EVALUATED = Panel(
         _groups(
             "last, ago",
             GREY,
-            f"time() - {_of_groups('prometheus_rule_group_last_evaluation_timestamp_seconds', 'max')}",
+            f"time() - ({_of_groups('prometheus_rule_group_last_evaluation_timestamp_seconds', 'max')} > 0)",  # 0: not yet
             dashed=True,
             unit="s",
         ),
