@@ -27,6 +27,7 @@ from llmvitals.dashboards import grafana
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.model import (
     BLUE,
+    NOW,
     ORANGE,
     SELECTOR,
     Board,
@@ -42,7 +43,7 @@ from llmvitals.dashboards.model import (
 )
 from llmvitals.dashboards.pictures import axes, curves, legend, over_time, points, states, table
 from llmvitals.dashboards.pictures import heat as heatmap
-from llmvitals.dashboards.pictures.ask import NOW, asked, spanned
+from llmvitals.dashboards.pictures.ask import asked, spanned
 from llmvitals.dashboards.pictures.look import DARK, LIGHT, ink_on
 from llmvitals.dashboards.pictures.paper import Paper
 from llmvitals.dashboards.pictures.picture import ORIGIN, PHONE, of_board, of_panel
@@ -319,11 +320,11 @@ def test_rows_of_a_table_are_joined_by_what_both_have_and_the_worst_is_first():
         (series(1.0, instance="b"),),
     )
     shown = table.sheet(Answered(panel, made), Scene(SPAN), SETTINGS)
-    assert shown.headings == ("Model", "Replica", "TTFT", "GPUs", "State")
+    assert shown.headings == ("Replica", "Model", "TTFT", "GPUs", "State"), "the columns of the board"
     assert [[one.text for one in row] for row in shown.rows] == [
-        ["tiny", "b", "9 s", "–", "fine"],
-        ["tiny", "a", "500 ms", "4", "–"],
-        ["–", "c", "–", "8", "–"],
+        ["b", "tiny", "9 s", "–", "fine"],
+        ["a", "tiny", "500 ms", "4", "–"],
+        ["c", "–", "–", "8", "–"],
     ]
     assert [row[2].color for row in shown.rows] == [ORANGE, "", ""]
 

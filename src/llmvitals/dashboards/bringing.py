@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from llmvitals.dashboards import grafana10
+from llmvitals.dashboards.raw import boards as raw
+
 ROOT = "dashboards"
 FOLDER = "LLM serving"
 """The folder in Grafana."""
 
 BASES: tuple[tuple[str, str, str], ...] = (
     (ROOT, FOLDER, "for Grafana 11.1 and later"),
-    (f"{ROOT}/grafana-10", FOLDER, "that Grafana 10 reads in a form of its own (apply the folder above first)"),
-    (f"{ROOT}/raw", f"{FOLDER}, raw series", "for a Prometheus that scrapes engines themselves"),
+    (f"{ROOT}/{grafana10.FOLDER}", FOLDER, "that Grafana 10 reads in a form of its own (apply the folder above first)"),
+    (raw.FOLDER, f"{FOLDER}, raw series", "for a Prometheus that scrapes engines themselves"),
 )
 """Folders of boards that are each a base: where, the folder in Grafana, and who takes it."""
 

@@ -16,9 +16,9 @@ from llmvitals.settings import Settings
 
 
 def panel(
-    one: Panel, number: int, place: core.GridPos, settings: Settings, more: Sequence[core.DashboardLink] = ()
+    one: Panel, number: int, place: core.GridPos, settings: Settings, ways: Sequence[core.DashboardLink] = ()
 ) -> core.Panel:
-    """The panel as grafanalib's object. ``number``: its identity within the board; ``more``: links beside its own."""
+    """The panel as grafanalib's object. ``number``: its identity within the board; ``ways``: its links."""
     own = limits(one, settings)
     base = GREY
     if one.kind is Kind.BARS and one.queries:
@@ -31,7 +31,7 @@ def panel(
         "dataSource": SOURCE,
         "maxDataPoints": one.points or None,  # one point per pixel
         "targets": [target(one, query, at, settings) for at, query in enumerate(queries(one, settings))],
-        "links": [links.app(settings), *map(links.runbook, (*one.symptoms, *one.causes)), *more],
+        "links": list(ways),
         "thresholds": [Threshold(base), *(Threshold(color, value) for value, color in own)],
     }
     return _DRAW[one.kind](one, common, settings)

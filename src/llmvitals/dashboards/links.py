@@ -22,9 +22,12 @@ TARGET = (*PLACE, "model", "instance")
 _TIMES = "from=${__from}&to=${__to}"
 _CHOSEN = "&".join(f"${{{name}:queryparam}}" for name in TARGET)
 
-OTHERS = core.DashboardLink(
-    type="dashboards", title="Boards", tags=[TAG], asDropdown=True, keepTime=True, includeVars=True
-)
+
+def others(title: str, tag: str) -> core.DashboardLink:
+    """The link from a board to all boards of its tag."""
+    return core.DashboardLink(
+        type="dashboards", title=title, tags=[tag], asDropdown=True, keepTime=True, includeVars=True
+    )
 
 
 def app_url(settings: Settings) -> str:
@@ -52,11 +55,14 @@ def home(settings: Settings) -> core.DashboardLink:
     )
 
 
-def runbook(slug: str) -> core.DashboardLink:
-    """The link from a panel to a runbook."""
-    return core.DashboardLink(
-        type="link", title=f"Runbook: {slug}", uri=f"${{runbook_url}}/{slug}.md", targetBlank=True, keepTime=False
-    )
+def runbooks(panel: Panel) -> list[core.DashboardLink]:
+    """The links from a panel to its runbooks."""
+    return [
+        core.DashboardLink(
+            type="link", title=f"Runbook: {slug}", uri=f"${{runbook_url}}/{slug}.md", targetBlank=True, keepTime=False
+        )
+        for slug in (*panel.symptoms, *panel.causes)
+    ]
 
 
 def more(row: Row) -> list[core.DashboardLink]:

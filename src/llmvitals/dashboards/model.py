@@ -52,6 +52,23 @@ class Kind(StrEnum):
     TEXT = "text"  # words alone
 
 
+NOW = frozenset({Kind.STAT, Kind.XY, Kind.TABLE, Kind.BARS})
+"""Kinds that show one moment, the end of the time range; the others show all of it."""
+
+EDGE = 0.05
+"""What the axes of an XY chart reach beyond 0 and 1, so that no point is cut in half."""
+
+SCHEME = "Cividis"
+"""The colours of a heatmap: Nunez, Anderton and Renslow, "Optimizing colormaps with consideration for color vision deficiency"
+(2018). From dark blue to yellow, rising in lightness, the same for those who cannot tell red from green."""
+
+EXPONENT = 0.5
+"""Of a heatmap's scale of colours: few are told from none."""
+
+NOT_ZERO = 1e-9
+"""A heatmap leaves out cells up to this count: nothing was seen there."""
+
+
 class Leads(StrEnum):
     """Where a click on a panel's value leads, beside the links of the panel itself."""
 
@@ -183,6 +200,9 @@ NOT_SHOWN = "no traffic, or the target is down or does not show it"
 """The same of what not every engine shows."""
 
 NO_EXPORTER = "not on the page: is the exporter scraped?"
+
+NO_NUMBER = "–"
+"""What a cell of a table says that has no number: an empty panel says why, a cell has no room for that."""
 
 
 def q(signal: str, legend: str, color: str, *, dashed: bool = False, unit: str = "") -> Query:

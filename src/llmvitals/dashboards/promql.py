@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
 from llmvitals.dashboards.model import INSTANCE, PLACE, SELECTOR, WINDOW, Limit, Panel, Query
+from llmvitals.schema import SCOPE
 from llmvitals.settings import Burn, Settings
 from llmvitals.signals.algebra import Quantile
 from llmvitals.signals.catalogue import BY_ID
@@ -18,6 +19,11 @@ _SIGNAL = re.compile(r"<(\w+)>")
 _SETTING = re.compile(r"<(\w+(?:\.\w+)+)>")
 _LONG = "<long>"
 _APART = re.compile(r"\b(by|on) \((?=instance\b)")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+_FIRST = (*PLACE, *SCOPE)
+_HEADINGS = {"instance": "Replica"}
+"""Labels whose column is not headed by their own name: what the variables at the top call them."""
 
 
 def queries(panel: Panel, settings: Settings) -> tuple[Query, ...]:
@@ -64,6 +70,22 @@ def kept(by: tuple[str, ...]) -> tuple[str, ...]:
     return (*PLACE, *by) if "instance" in by else by
 
 
+def filled(asked: str, values: Mapping[str, str]) -> str:
+    """A query with the values of Grafana's variables; one that has none stays."""
+    return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), asked)
+
+
+def columns(several: Iterable[Query]) -> tuple[str, ...]:
+    """The labels of a table's queries in the order of their columns: those of a target first."""
+    found = dict.fromkeys(label for query in several for label in kept(query.by))
+    return tuple(sorted(found, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST)))
+
+
+def heading(label: str) -> str:
+    """What a label is called over a column of a table."""
+    return _HEADINGS.get(label, label.replace("_", " ").capitalize())
+
+
 def _said(value: float | str) -> str:
     """A setting inside PromQL: a number, or text that stands between quotation marks."""
     return quoted(value)[1:-1] if isinstance(value, str) else f"{value:g}"
@@ -71,10 +93,15 @@ def _said(value: float | str) -> str:
 
 def limits(panel: Panel | Query, settings: Settings) -> tuple[tuple[float, str], ...]:
     """The limits of a panel or of a table's column as number and colour, in rising order."""
-    return tuple(sorted(pair for limit in panel.limits for pair in numbers(limit, settings)))
+    return tuple(sorted(pair for limit in panel.limits for pair in _numbers(limit, settings)))
 
 
-def numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
+def lines(panel: Panel, settings: Settings) -> tuple[float, ...]:
+    """Where the lines of an XY chart lie: across x, then across y."""
+    return tuple(number for limit in panel.lines for number, _ in _numbers(limit, settings))
+
+
+def _numbers(limit: Limit, settings: Settings) -> Iterator[tuple[float, str]]:
     """The numbers of one limit, each with its colour."""
     if limit.severity:
         yield from ((row.burn, limit.color) for row in burns(settings, limit.severity))
@@ -91,7 +118,7 @@ def described(panel: Panel, settings: Settings) -> str:
         thresholds=settings.thresholds,
         exporter=settings.exporter,
         limits=[value for value, _ in limits(panel, settings)],
-        lines=[number for limit in panel.lines for number, _ in numbers(limit, settings)],
+        lines=lines(panel, settings),
         pages=_told(settings, "page"),
         tickets=_told(settings, "ticket"),
     )

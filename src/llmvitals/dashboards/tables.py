@@ -5,20 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from llmvitals.dashboards import links
-from llmvitals.dashboards.model import GREY, PLACE, Panel, Query
+from llmvitals.dashboards.model import EDGE, GREY, Panel, Query
 from llmvitals.dashboards.overrides import mappings
-from llmvitals.dashboards.promql import kept, limits, numbers, queries
+from llmvitals.dashboards.promql import columns, heading, limits, lines, queries
 from llmvitals.dashboards.shapes import Column, Json, Label, Points, Table, XYChart, core, field
 from llmvitals.dashboards.targets import ref, target
-from llmvitals.schema import SCOPE
 from llmvitals.settings import Settings
-
-_EDGE = 0.05
-"""What the axes of an XY chart reach beyond 0 and 1, so that no point is cut in half."""
-
-_FIRST = (*PLACE, *SCOPE)
-_HEADINGS = {"instance": "Replica"}
-"""Labels whose column is not headed by their own name: what the variables at the top call them."""
 
 _CLICKED = ("instance", "model", "alertname", "cause")
 """Labels in whose column a click leads on, where a table leads anywhere."""
@@ -32,7 +24,7 @@ def points(one: Panel, common: Json, settings: Settings) -> core.Panel:
         query = found[0][1]
         refs = tuple(ref(at) for at, _ in found)
         groups.append(Points(name, query.color, refs, tuple(q.column for _, q in found), hollow=query.dashed))
-    across = _cross(one, [number for limit in one.lines for number, _ in numbers(limit, settings)])
+    across = _cross(one, lines(one, settings))
     used = len(one.queries)
     groups.append(
         Points(across[0].legend, GREY, tuple(ref(used + n) for n in range(2)), groups[0].columns[:2], line=True)
@@ -42,17 +34,17 @@ def points(one: Panel, common: Json, settings: Settings) -> core.Panel:
         **common | {"targets": targets},
         groups=tuple(groups),
         unit=one.unit,
-        low=-_EDGE,
-        high=1 + _EDGE,
+        low=-EDGE,
+        high=1 + EDGE,
         empty=one.empty,
         labels=links.common(one),
         ways=links.of_value(one.leads, links.common(one), settings, "__data.fields"),
     )
 
 
-def _cross(one: Panel, lines: list[float]) -> tuple[Query, Query]:
+def _cross(one: Panel, crossed: tuple[float, ...]) -> tuple[Query, Query]:
     """x and y of the corners of one line that draws both, while any point is there: along one limit, then along the other."""
-    across, up = lines
+    across, up = crossed
     corners = ((across, 0.0), (across, 1.0), (across, up), (0.0, up), (1.0, up))
     legend = f"Limits: {across:g} across, {up:g} up"
     x, y = (" or ".join(_corner(n, corner[axis]) for n, corner in enumerate(corners)) for axis in (0, 1))
@@ -68,13 +60,12 @@ def _corner(number: int, value: float) -> str:
 
 
 def table(one: Panel, common: Json, settings: Settings) -> core.Panel:
-    """The labels in the order of the variables, then a column for each query."""
+    """The labels, then a column for each query."""
     asked = queries(one, settings)
-    found = dict.fromkeys(label for query in asked for label in kept(query.by))
-    names = sorted(found, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    ways = tuple(links.of_value(one.leads, found, settings, "__data.fields"))
-    clicked = [name for name in _CLICKED if name in found] or names[:1]
-    columns = (
+    names = columns(asked)
+    ways = tuple(links.of_value(one.leads, names, settings, "__data.fields"))
+    clicked = [name for name in _CLICKED if name in names] or names[:1]
+    of_numbers = (
         Column(
             field(ref(at)) if len(asked) > 1 else "Value",
             query.column,
@@ -87,13 +78,8 @@ def table(one: Panel, common: Json, settings: Settings) -> core.Panel:
     return Table(
         **common,
         labels=tuple(Label(name, heading(name), ways if name in clicked else ()) for name in names),
-        columns=tuple(columns),
+        columns=tuple(of_numbers),
         worst=(one.worst.removeprefix("-"), not one.worst.startswith("-")) if one.worst else None,
         unit=one.unit,
         empty=one.empty,
     )
-
-
-def heading(label: str) -> str:
-    """What a label is called over a column of a table."""
-    return _HEADINGS.get(label, label.replace("_", " ").capitalize())

@@ -5,14 +5,11 @@ from __future__ import annotations
 from string import ascii_uppercase
 from typing import Any
 
-from llmvitals.dashboards.model import Kind, Panel, Query
+from llmvitals.dashboards.model import NOW, Kind, Panel, Query
 from llmvitals.dashboards.promql import promql
 from llmvitals.dashboards.shapes import Traced, core
 from llmvitals.dashboards.variables import SOURCE
 from llmvitals.settings import Settings
-
-_NOW = (Kind.STAT, Kind.XY, Kind.TABLE, Kind.BARS)
-"""Kinds that show the end of the time range."""
 
 _FORMAT = {Kind.XY: "table", Kind.TABLE: "table", Kind.HEATMAP: "heatmap"}
 
@@ -32,7 +29,7 @@ def target(one: Panel, query: Query, at: int, settings: Settings) -> Any:  # noq
         refId=ref(at),
         expr=f"sort_desc({asked})" if one.kind is Kind.BARS else asked,
         legendFormat=" ".join([*words, *(f"{{{{{label}}}}}" for label in query.by)]),
-        instant=one.kind in _NOW,
+        instant=one.kind in NOW,
         datasource=SOURCE,
         **({"format": _FORMAT[one.kind]} if one.kind in _FORMAT else {}),
     )

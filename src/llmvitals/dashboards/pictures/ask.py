@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from llmvitals.dashboards.model import Kind, Panel
+from llmvitals.dashboards.model import NOW, Panel
 from llmvitals.dashboards.pictures.results import SCRAPE_SECONDS, Choice, Span
-from llmvitals.dashboards.promql import promql, queries
+from llmvitals.dashboards.promql import filled, promql, queries
 from llmvitals.settings import Settings
 
-NOW = frozenset({Kind.STAT, Kind.XY, Kind.TABLE, Kind.BARS})
-"""Panels that show one moment, the end of the time; the others show all of it."""
-
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _POINTS = 400
 """Points along the time axis: a panel of 8 columns is about that many pixels wide."""
@@ -51,7 +47,7 @@ def asked(
     """The questions of a panel, in the order of its queries."""
     mine = span_of(panel, span)
     window = max(mine.step + scrape, 4 * scrape)  # Grafana's documentation on $__rate_interval
-    filled = {
+    values = {
         "__rate_interval": f"{window:.0f}s",
         "__interval": f"{mine.step:.0f}s",
         "__range": f"{span.end - span.start:.0f}s",
@@ -59,7 +55,7 @@ def asked(
         **{name: _matched(choice.of(name)) for name in ("cluster", "namespace", "model", "instance")},
     }
     exprs = (promql(query, settings) for query in queries(panel, settings))
-    return tuple(Asked(_VARIABLE.sub(lambda m: filled.get(m[1], m[0]), one), mine, panel.kind in NOW) for one in exprs)
+    return tuple(Asked(filled(one, values), mine, panel.kind in NOW) for one in exprs)
 
 
 def _even(least: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import numpy as np
 
 from llmvitals.dashboards.pictures.results import Span
 from llmvitals.dashboards.pictures.units import number, scale, ticks
@@ -44,6 +46,17 @@ def reach(values: Sequence[float], unit: str, *, low: float | None, high: float 
         marks = (round(marks[0] - (marks[1] - marks[0] if len(marks) > 1 else 1.0), 12), *marks)
         bottom = marks[0] * factor
     return Reach(bottom, top, tuple((mark * factor, number(mark) + told.suffix) for mark in marks))
+
+
+def steps(span: Span) -> np.ndarray:
+    """The moments at which there may be a point."""
+    return np.arange(span.start, span.end + span.step / 2, span.step)
+
+
+def along(points: Iterable[tuple[float, float]], moments: Iterable[float]) -> np.ndarray:
+    """The value at each of these moments; NaN where there is no point."""
+    known = {round(t): value for t, value in points}
+    return np.array([known.get(round(t), np.nan) for t in moments])
 
 
 def times(span: Span, width: float) -> tuple[tuple[float, str], ...]:

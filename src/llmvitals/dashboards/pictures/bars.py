@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmvitals.dashboards.pictures.curves import Line, lines
+from llmvitals.dashboards.pictures.curves import Line, lines, meant, passed
 from llmvitals.dashboards.pictures.look import TEXT, fitted, width_of
 from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Scene
@@ -30,12 +30,10 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
     for at, (one, text) in enumerate(zip(kept, texts, strict=True)):
         y = box.y + at * tall
         share = min(1.0, max(0.0, (one.last - low) / (high - low))) if high > low else 0.0
-        passed = [color for limit, color in asked if one.last >= limit]
         paper.text(box.x, y + tall / 2, fitted(one.name, TEXT, named - 8))
         paper.rect(Box(area.x, y + 3, area.width, tall - 6), paper.theme.grid, radius=2)
-        paper.rect(
-            Box(area.x, y + 3, max(2.0, share * area.width), tall - 6), passed[-1] if passed else one.color, radius=1
-        )
+        color = passed(one.last, asked, one.color)
+        paper.rect(Box(area.x, y + 3, max(2.0, share * area.width), tall - 6), color, radius=1)
         paper.text(box.right, y + tall / 2, text, bold=True, color=paper.theme.strong, ha="right")
     if len(kept) < len(shown):
         y = box.y + (len(kept) + 0.5) * tall
@@ -43,4 +41,5 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
 
 
 def _text(one: Line) -> str:
-    return next((text for value, text, _ in one.query.names if value == one.last), said(one.last, one.unit))
+    words = meant(one.last, one.query)
+    return words[0] if words else said(one.last, one.unit)

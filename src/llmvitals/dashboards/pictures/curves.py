@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -67,6 +67,16 @@ def named_by(query: Query, found: Curve, scene: Scene) -> str:
     told = {name: value for name, value in found.labels if name not in scene.choice.lone}
     words = [_LABEL.sub(lambda m: found.label(m[1]), query.legend), *(told.get(label, "") for label in query.by)]
     return " ".join(filter(None, words)) or "all"
+
+
+def meant(value: float, query: Query) -> tuple[str, str] | None:
+    """What a value of a query means, as text and colour; None where it is but a number."""
+    return next(((text, color) for known, text, color in query.names if known == value), None)
+
+
+def passed(value: float, asked: Sequence[tuple[float, str]], otherwise: str = "") -> str:
+    """The colour of the highest limit that a value passes. ``asked``: numbers and colours in rising order."""
+    return next((color for limit, color in reversed(asked) if value >= limit), otherwise)
 
 
 def shaded(color: str, by: float) -> str:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from matplotlib import colormaps
 
+from llmvitals.dashboards.model import EXPONENT, NOT_ZERO, SCHEME
 from llmvitals.dashboards.pictures import axes
 from llmvitals.dashboards.pictures.look import SMALL, TEXT, width_of
 from llmvitals.dashboards.pictures.paper import Box, Paper
@@ -14,31 +15,21 @@ from llmvitals.dashboards.pictures.results import Answered, Scene, Span
 from llmvitals.dashboards.pictures.units import number, said
 from llmvitals.settings import Settings
 
-_SCHEME = "cividis"
-"""Nunez, Anderton and Renslow, "Optimizing colormaps with consideration for color vision deficiency" (2018)."""
-_ROOT = 0.5
-"""The exponent of the scale: few are told from none."""
-_LEAST = 1e-9
+_COLORS = colormaps[SCHEME.lower()]
 _TICKS, _LABEL = 20.0, 13.0
 
 
 def counts(answered: Answered, span: Span) -> tuple[tuple[float, ...], np.ndarray]:
     """Upper edges in rising order, and for each edge and step how many fell between it and the one below; NaN where none."""
-    times = np.arange(span.start, span.end + span.step / 2, span.step)
-    at = {round(t): n for n, t in enumerate(times)}
-    rows = {}
-    for one in (one for found in answered.found for one in found if one.label("le")):
-        row = np.full(len(times), np.nan)
-        for t, value in one.points:
-            if round(t) in at:
-                row[at[round(t)]] = value
-        rows[float(one.label("le"))] = row
+    times = axes.steps(span)
+    buckets = (one for found in answered.found for one in found if one.label("le"))
+    rows = {float(one.label("le")): axes.along(one.points, times) for one in buckets}
     if not rows:
         return (), np.empty((0, len(times)))
     edges = tuple(sorted(rows))
     total = np.vstack([rows[edge] for edge in edges])
     single = np.diff(total, axis=0, prepend=np.zeros((1, len(times))))
-    single[~(single > _LEAST)] = np.nan
+    single[~(single > NOT_ZERO)] = np.nan
     used = [n for n in range(len(edges)) if not np.isnan(single[n]).all()]
     if not used:
         return (), single[:0]
@@ -58,9 +49,8 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
     room = 9 + max(width_of(name, TEXT - 0.5) for name in names)
     inner = box.inside(left=room, right=10, top=6, bottom=_TICKS + 24)
     into = paper.axes(inner)
-    colors = colormaps[_SCHEME]
     most = float(np.nanmax(found))
-    picture = colors((found / most) ** _ROOT)
+    picture = _COLORS((found / most) ** EXPONENT)
     picture[np.isnan(found)] = (0, 0, 0, 0)
     half = scene.span.step / 2
     reach = (scene.span.start - half, scene.span.end + half, 0, len(edges))
@@ -80,9 +70,7 @@ def _scale(paper: Paper, box: Box, most: float) -> None:
     paper.text(box.x, box.y + 5, words, size=SMALL, color=paper.theme.faint)
     left = box.x + width_of(words, SMALL) + 6
     into = paper.axes(Box(left, box.y + 1, 80, 8))
-    into.imshow(
-        colormaps[_SCHEME](np.linspace(0, 1, 64) ** _ROOT).reshape(1, 64, 4), aspect="auto", extent=(0, 1, 0, 1)
-    )
+    into.imshow(_COLORS(np.linspace(0, 1, 64) ** EXPONENT).reshape(1, 64, 4), aspect="auto", extent=(0, 1, 0, 1))
     into.set_xticks([])
     into.set_yticks([])
     paper.text(left + 86, box.y + 5, last, size=SMALL, color=paper.theme.faint)

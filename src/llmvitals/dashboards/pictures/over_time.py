@@ -36,7 +36,7 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
     stacked = tuple(one for one in shown if panel.kind is Kind.STACK and not one.right)
     left = tuple(one for one in shown if not one.right)
     right = tuple(one for one in shown if one.right)
-    times = _times(scene.span)
+    times = axes.steps(scene.span)
     asked = limits(panel, settings) if left else ()
     bands = _stacked(stacked, times)
     tops = [float(np.nanmax(bands[-1]))] if stacked and not np.isnan(bands[-1]).all() else _values(left)
@@ -113,10 +113,6 @@ def _axes(
     return into
 
 
-def _times(span: Span) -> np.ndarray:
-    return np.arange(span.start, span.end + span.step / 2, span.step)
-
-
 def _curve(into: Axes, one: Line, span: Span) -> None:
     """A curve that is broken where points are missing; a point alone is a dot."""
     xs, ys = _broken(one, span.step)
@@ -152,14 +148,11 @@ def _broken(one: Line, step: float) -> tuple[list[float], list[float]]:
 
 def _stacked(found: Sequence[Line], times: np.ndarray) -> list[np.ndarray]:
     """The upper edges of bands; where one band has no point it is nothing, where none has there is a gap."""
-    rows = []
-    for one in found:
-        known = {round(t): value for t, value in one.points}
-        rows.append(np.array([known.get(round(t), np.nan) for t in times]))
-    if not rows:
+    if not found:
         return []
-    none = np.isnan(np.vstack(rows)).all(axis=0)
-    edges = np.cumsum(np.nan_to_num(np.vstack(rows)), axis=0)
+    rows = np.vstack([axes.along(one.points, times) for one in found])
+    none = np.isnan(rows).all(axis=0)
+    edges = np.cumsum(np.nan_to_num(rows), axis=0)
     edges[:, none] = np.nan
     return list(edges)
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from llmvitals.dashboards.model import GREY, Query
+from llmvitals.dashboards.model import EDGE, GREY, Query
 from llmvitals.dashboards.pictures import axes, legend
 from llmvitals.dashboards.pictures.look import SMALL, TEXT, width_of
 from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Curve, Scene
 from llmvitals.dashboards.pictures.units import said
-from llmvitals.dashboards.promql import numbers, queries
+from llmvitals.dashboards.promql import kept, lines, queries
 from llmvitals.series import Labels
 from llmvitals.settings import Settings
 
-_EDGE = 0.05
-"""What the axes reach beyond 0 and 1, so that no point is cut in half."""
 _RADIUS = 6.0
 
 
@@ -43,14 +41,14 @@ def groups(answered: Answered, settings: Settings) -> tuple[Group, ...]:
 
 
 def _key(query: Query, one: Curve) -> Labels:
-    return tuple((name, value) for name, value in one.labels if name in (*query.by, "cluster", "namespace"))
+    return tuple((name, value) for name, value in one.labels if name in kept(query.by))
 
 
 def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Settings) -> None:
     """The field with its limits, the points with their names, and what their colours mean."""
     panel = answered.panel
     found = groups(answered, settings)
-    lines = [number for limit in panel.lines for number, _ in numbers(limit, settings)]
+    limits = lines(panel, settings)
     entries = [
         legend.Entry(g.name, g.color, str(len(g.points)), "hollow" if g.hollow else "point") for g in found if g.points
     ]
@@ -61,7 +59,7 @@ def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Setting
     room = 9 + max(width_of(words, TEXT - 0.5) for _, words in field.ticks)
     inner = plot.inside(left=room + 16, right=12, top=4, bottom=38)
     into = paper.axes(inner)
-    low, high = field.low - _EDGE, field.high + _EDGE
+    low, high = field.low - EDGE, field.high + EDGE
     into.set_xlim(low, high)
     into.set_ylim(low, high)
     for set_ticks in (into.set_xticks, into.set_yticks):
@@ -69,7 +67,7 @@ def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Setting
     into.grid(visible=True, color=paper.theme.grid, linewidth=1)
     into.set_axisbelow(True)
     style = {"color": GREY, "linewidth": 1.4, "linestyle": (0, (3, 2.5)), "zorder": 1.5}
-    for number, line in zip(lines, (into.axvline, into.axhline), strict=False):
+    for number, line in zip(limits, (into.axvline, into.axhline), strict=False):
         line(number, **style)
     for group in found:
         into.plot(
@@ -86,14 +84,14 @@ def draw(paper: Paper, box: Box, answered: Answered, _: Scene, settings: Setting
     columns = [query.column for query in panel.queries[:2]]
     paper.text(inner.x + inner.width / 2, inner.bottom + 29, columns[0], color=paper.theme.text, ha="center")
     paper.text(box.x + 7, inner.y + inner.height / 2, columns[1], ha="center", turned=True)
-    _limits(paper, inner, lines, (low, high), panel.unit)
-    _names(paper, inner, found, lines, (low, high))
+    _limits(paper, inner, limits, (low, high), panel.unit)
+    _names(paper, inner, found, limits, (low, high))
     legend.draw(paper, Box(box.x, plot.bottom + 8, box.width, rows.height), rows)
 
 
-def _limits(paper: Paper, box: Box, lines: list[float], reach: tuple[float, float], unit: str) -> None:
+def _limits(paper: Paper, box: Box, limits: tuple[float, ...], reach: tuple[float, float], unit: str) -> None:
     low, high = reach
-    for at, number in enumerate(lines[:2]):
+    for at, number in enumerate(limits[:2]):
         words = said(number, unit)
         share = (number - low) / (high - low)
         wide = width_of(words, SMALL, bold=True)
@@ -103,7 +101,9 @@ def _limits(paper: Paper, box: Box, lines: list[float], reach: tuple[float, floa
         paper.text(x, y, words, size=SMALL, bold=True, color=paper.theme.faint)
 
 
-def _names(paper: Paper, box: Box, found: tuple[Group, ...], lines: list[float], reach: tuple[float, float]) -> None:
+def _names(
+    paper: Paper, box: Box, found: tuple[Group, ...], limits: tuple[float, ...], reach: tuple[float, float]
+) -> None:
     """The name beside each point, on a side where nothing else is; left out where there is none."""
     low, high = reach
     spots = [
@@ -112,8 +112,8 @@ def _names(paper: Paper, box: Box, found: tuple[Group, ...], lines: list[float],
         for x, y, name in group.points
     ]
     taken = [Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS, 2 * _RADIUS) for x, y, _ in spots]
-    taken += [Box(box.x + (x - low) / (high - low) * box.width - 1, box.y, 2, box.height) for x in lines[:1]]
-    taken += [Box(box.x, box.bottom - (y - low) / (high - low) * box.height - 1, box.width, 2) for y in lines[1:2]]
+    taken += [Box(box.x + (x - low) / (high - low) * box.width - 1, box.y, 2, box.height) for x in limits[:1]]
+    taken += [Box(box.x, box.bottom - (y - low) / (high - low) * box.height - 1, box.width, 2) for y in limits[1:2]]
     for x, y, name in spots:
         wide = width_of(name, SMALL)
         sides = (

@@ -6,17 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmvitals.dashboards.model import PLACE, Query
+from llmvitals.dashboards.model import NO_NUMBER, Query
+from llmvitals.dashboards.pictures.curves import meant, passed
 from llmvitals.dashboards.pictures.look import TEXT, fitted, ink_on, width_of, wrapped
 from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Scene
 from llmvitals.dashboards.pictures.units import said
-from llmvitals.dashboards.promql import limits, queries
+from llmvitals.dashboards.promql import columns, heading, limits, queries
 from llmvitals.settings import Settings
 
-_FIRST = (*PLACE, "model", "instance")
-_HEADINGS = {"instance": "Replica"}
-_NOTHING = "–"
 _ROW, _PAD, _WORDS = 24.0, 16.0, 190.0
 
 
@@ -55,18 +53,19 @@ def sheet(answered: Answered, scene: Scene, settings: Settings) -> Sheet:
             if one.points:
                 _place(rows, dict(one.labels), at, one.last)
     names = {name for row in rows for name, value in row.labels.items() if value} - set(scene.choice.lone)
-    labels = sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    first = columns(asked)
+    labels = [name for name in (*first, *sorted(names.difference(first))) if name in names]
     rows.sort(key=lambda row: tuple(row.labels.get(name, "") for name in labels))
     if answered.panel.worst:
         sign = 1.0 if answered.panel.worst.startswith("-") else -1.0
         at = [query.column for query in asked].index(answered.panel.worst.removeprefix("-"))
         rows.sort(key=lambda row: sign * row.values[at] if at in row.values else math.inf)
     return Sheet(
-        (*(_heading(name) for name in labels), *(query.column for query in asked)),
+        (*(heading(name) for name in labels), *(query.column for query in asked)),
         (*(False for _ in labels), *(True for _ in asked)),
         tuple(
             (
-                *(Cell(row.labels.get(name, "") or _NOTHING) for name in labels),
+                *(Cell(row.labels.get(name, "") or NO_NUMBER) for name in labels),
                 *(_cell(row.values.get(at), query, answered.panel.unit, settings) for at, query in enumerate(asked)),
             )
             for row in rows
@@ -83,18 +82,11 @@ def _place(rows: list[_Row], labels: dict[str, str], at: int, value: float) -> N
     rows.append(_Row(labels, {at: value}))
 
 
-def _heading(label: str) -> str:
-    return _HEADINGS.get(label, label.replace("_", " ").capitalize())
-
-
 def _cell(value: float | None, query: Query, unit: str, settings: Settings) -> Cell:
     if value is None:
-        return Cell(_NOTHING)
-    for known, text, color in query.names:
-        if known == value:
-            return Cell(text, color)
-    passed = [color for limit, color in limits(query, settings) if value >= limit]
-    return Cell(said(value, query.unit or unit), passed[-1] if passed else "")
+        return Cell(NO_NUMBER)
+    text, color = meant(value, query) or (said(value, query.unit or unit), passed(value, limits(query, settings)))
+    return Cell(text, color)
 
 
 def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Settings) -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from llmvitals.dashboards.model import GREY
-from llmvitals.dashboards.pictures.curves import Line, lines
+from llmvitals.dashboards.pictures.curves import Line, lines, meant
 from llmvitals.dashboards.pictures.look import TEXT, fitted, ink_on, width_of
 from llmvitals.dashboards.pictures.paper import Box, Paper
 from llmvitals.dashboards.pictures.results import Answered, Scene
@@ -33,23 +33,26 @@ def draw(paper: Paper, box: Box, answered: Answered, scene: Scene, settings: Set
     kept = [*found[: len(found) - more], *([_Tile("", f"and {more} more", GREY)] if more else [])]
     columns = max(range(1, len(kept) + 1), key=lambda n: (_size(kept, box, n), -n))
     size = _size(kept, box, columns)
-    rows = math.ceil(len(kept) / columns)
-    wide, high = (box.width - _GAP * (columns - 1)) / columns, (box.height - _GAP * (rows - 1)) / rows
+    wide, high = _room(kept, box, columns)
     for at, tile in enumerate(kept):
         down, across = divmod(at, columns)
         _draw(paper, Box(box.x + across * (wide + _GAP), box.y + down * (high + _GAP), wide, high), tile, size)
 
 
 def _tile(one: Line, *, by_name: bool) -> _Tile:
-    mapped = next(((text, color) for value, text, color in one.query.names if value == one.last), None)
-    text, color = mapped or (said(one.last, one.unit), one.color)
+    text, color = meant(one.last, one.query) or (said(one.last, one.unit), one.color)
     return _Tile("", one.name, color) if by_name else _Tile(one.name, text, color)
+
+
+def _room(tiles: list[_Tile], box: Box, columns: int) -> tuple[float, float]:
+    """The width and the height of one tile."""
+    rows = math.ceil(len(tiles) / columns)
+    return (box.width - _GAP * (columns - 1)) / columns, (box.height - _GAP * (rows - 1)) / rows
 
 
 def _size(tiles: list[_Tile], box: Box, columns: int) -> float:
     """The size of letters with which every value fits into its tile; 0 where a tile would be too small."""
-    rows = math.ceil(len(tiles) / columns)
-    wide, high = (box.width - _GAP * (columns - 1)) / columns, (box.height - _GAP * (rows - 1)) / rows
+    wide, high = _room(tiles, box, columns)
     if (high < _LOW or wide < _NARROW) and len(tiles) > 1:
         return 0.0
     widest = max(width_of(tile.value, 10, bold=True) for tile in tiles) / 10

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from llmvitals.dashboards import grafana
 from llmvitals.dashboards.annotations import PROCESS_START, RESTARTS, restarted
+from llmvitals.dashboards.links import others
 from llmvitals.dashboards.raw.boards import board
 from llmvitals.dashboards.raw.editions import EDITIONS, Edition
 from llmvitals.dashboards.raw.names import CannotError
@@ -17,43 +19,30 @@ from llmvitals.settings import Settings
 TAG = "llmvitals-raw"
 """What these boards are tagged with, so that each finds the others and no board of the exporter's."""
 
-_APP = "${app_url}"
-_OTHERS = {"title": "Boards of raw series", "tags": [TAG]}
-
 
 def boards(settings: Settings) -> dict[str, Json]:
     """Every board of raw series as plain data, by its path in the project. Limits and descriptions follow ``settings``."""
-    found = {edition: board(edition, settings) for edition in EDITIONS}
-    return {one.file: _own(grafana.drawn(one, settings), edition, settings) for edition, one in found.items()}
+    found = ((board(edition, settings), _frame(edition, settings)) for edition in EDITIONS)
+    return {one.file: grafana.drawn(one, settings, frame) for one, frame in found}
 
 
-def _own(data: Json, edition: Edition, settings: Settings) -> Json:
-    """The board with its own variables and annotations, and without ways to the app, which knows targets by other names."""
-    for panel in _panels(data):
-        panel["links"] = [link for link in panel.get("links", []) if not link["url"].startswith(_APP)]
-    others = [{**link, **_OTHERS} for link in data["links"] if link["type"] == "dashboards"]
-    return {
-        **data,
-        "annotations": {"list": list(_marks(edition))},
-        "links": others,
-        "tags": [TAG, "llm"],
-        "templating": {"list": list(_variables(edition, settings))},
-    }
+def _frame(edition: Edition, settings: Settings) -> grafana.Frame:
+    """Variables and annotations of their own, and no ways to the app, which knows targets by other names."""
+    return grafana.Frame(
+        TAG,
+        (others("Boards of raw series", TAG),),
+        tuple(_variables(edition, settings)),
+        tuple(_marks(edition)),
+    )
 
 
-def _panels(data: Json) -> Iterator[Json]:
-    for row in data["panels"]:
-        yield from row["panels"] if row["type"] == "row" else (row,)
-
-
-def _variables(edition: Edition, settings: Settings) -> Iterator[Json]:
+def _variables(edition: Edition, settings: Settings) -> Iterator[Variable]:
     """The source, then job, model and instance, each within what is chosen before it, then where runbooks are."""
     source = "The Prometheus (or compatible) that scrapes the engines."
-    yield Variable("datasource", "Data source", source, "datasource", "prometheus").to_json_data()
+    yield Variable("datasource", "Data source", source, "datasource", "prometheus")
     kept = ",".join(f'{m.label}{m.op}"{m.value}"' for m in edition.kept)
     job = _choice(edition, "job", "Job", "Jobs of the scrape configuration that show such series.", "job", [kept])
-    del job["allValue"]  # all of them, and not every job there is: `up` is asked of these alone
-    yield job
+    yield replace(job, every="")  # all of them, and not every job there is: `up` is asked of these alone
     chosen = ['job=~"$job"', kept]
     if edition.model:
         yield _choice(edition, "model", "Model", "Models that are served there.", edition.model, chosen)
@@ -61,13 +50,13 @@ def _variables(edition: Edition, settings: Settings) -> Iterator[Json]:
     yield _choice(edition, "instance", "Instance", "Addresses that are scraped.", "instance", chosen)
     runbooks = "Where the runbooks are read; panels link to the page of each cause."
     base = settings.alerts.runbook_base.rstrip("/")
-    yield Variable("runbook_url", "Runbooks", runbooks, "textbox", base).to_json_data()
+    yield Variable("runbook_url", "Runbooks", runbooks, "textbox", base)
 
 
-def _choice(edition: Edition, name: str, title: str, description: str, label: str, within: list[str]) -> Json:
+def _choice(edition: Edition, name: str, title: str, description: str, label: str, within: list[str]) -> Variable:
     inside = ",".join(text for text in within if text)
     series = f"{edition.anchor}{{{inside}}}" if inside else edition.anchor
-    return Variable(name, title, description, "query", f"label_values({series}, {label})", SOURCE).to_json_data()
+    return Variable(name, title, description, "query", f"label_values({series}, {label})", SOURCE)
 
 
 def _marks(edition: Edition) -> Iterator[Json]:

@@ -56,7 +56,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable at the top of a board: a data source by its type, labels by a query, or the content of a text box."""
+    """A variable at the top of a board: a data source by its type, labels by a query, or the content of a text box.
+
+    ``every``: what stands for all of a query's values, which by default also takes what lacks the label; '' for these alone.
+    """
 
     name: str
     label: str
@@ -64,6 +67,7 @@ class Variable:
     type: str
     query: str
     source: dict[str, str] | None = None
+    every: str = ".*"
 
     def to_json_data(self) -> Json:
         """Grafana's form of one of the three kinds used here: ``datasource``, ``query`` and ``textbox``."""
@@ -81,7 +85,7 @@ class Variable:
             "sort": 1,
             "multi": True,
             "includeAll": True,
-            "allValue": ".*",  # also what lacks the label
+            **({"allValue": self.every} if self.every else {}),
             "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
             "options": [],
         }

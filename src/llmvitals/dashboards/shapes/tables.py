@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from llmvitals.dashboards.model import NO_NUMBER
 from llmvitals.dashboards.shapes.base import Json, Threshold, attr, core
 
 CLEAR = "transparent"
 """What a cell has behind it where no limit is passed."""
-
-_NOTHING = "–"
-"""What a cell says that has no number: an empty panel says why, a cell has no room for that."""
 
 NO_WORDS: Json = {"id": "noValue", "value": ""}
 """Of a label that a series lacks: links get the words of a cell, and nothing else chooses what lacks the label."""
@@ -104,7 +102,7 @@ def _of_column(column: Column) -> Json:
 
 def _looks(column: Column) -> Iterator[Json]:
     yield {"id": "unit", "value": column.unit}
-    yield {"id": "noValue", "value": _NOTHING}
+    yield {"id": "noValue", "value": NO_NUMBER}
     steps = [Threshold(CLEAR), *(Threshold(color, value) for value, color in column.steps)]
     if column.steps:
         yield {"id": "thresholds", "value": {"mode": "absolute", "steps": steps}}

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
+from llmvitals.dashboards.model import EXPONENT, NOT_ZERO, SCHEME
 from llmvitals.dashboards.shapes.base import Json, attr, core
-
-_SCHEME = "Cividis"
-"""Nunez, Anderton and Renslow, "Optimizing colormaps with consideration for color vision deficiency" (2018): from dark blue
-to yellow, rising in lightness, the same for those who cannot tell red from green."""
-
-_NOT_ZERO = 1e-9
-"""Grafana leaves out cells up to this count: nothing was seen there."""
 
 
 @attr.s
@@ -35,15 +29,15 @@ class Heatmap(core.Panel):  # type: ignore[misc]  # grafanalib has no types
                     "cellValues": {"unit": "short"},
                     "color": {
                         "mode": "scheme",
-                        "scheme": _SCHEME,
+                        "scheme": SCHEME,
                         "fill": self.dots,
                         "scale": "exponential",
-                        "exponent": 0.5,
+                        "exponent": EXPONENT,
                         "steps": 64,
                         "reverse": False,
                     },
                     "exemplars": {"color": self.dots},
-                    "filterValues": {"le": _NOT_ZERO},
+                    "filterValues": {"le": NOT_ZERO},
                     "legend": {"show": True},
                     "rowsFrame": {"layout": "auto"},
                     "showValue": "never",
