@@ -8,11 +8,8 @@ name, scraped once a minute. Every open panel is asked as Grafana asks it at a r
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.prometheus import filled, prometheus
+
 from bench import Bench, Measured
-from llmvitals.dashboards import grafana
+from llmvitals.dashboards import grafana, promql
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.exporters import promises
 from llmvitals.exporters.judge import groups, judge
@@ -128,7 +127,7 @@ def write(path: Path, shown: Mapping[Series, list[float]], replicas: range, star
 
 
 @contextmanager
-def prometheus(replicas: int) -> Iterator[tuple[str, int]]:
+def stored(replicas: int) -> Iterator[tuple[str, int]]:
     """A Prometheus that holds them; its address, and the moment of the newest page."""
     start = 1_700_000_000 // 7200 * 7200
     with tempfile.TemporaryDirectory(prefix="llmvitals-boards-") as name:
@@ -137,44 +136,18 @@ def prometheus(replicas: int) -> Iterator[tuple[str, int]]:
         for first in range(0, replicas, WRITTEN):
             text = folder / "pages.om"
             write(text, shown, range(first, min(first + WRITTEN, replicas)), start)
-            made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-            subprocess.run(made, check=True, capture_output=True)
+            filled(folder, text)
             text.unlink()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        config = folder / "prometheus.yml"
-        config.write_text("global: {}\n", encoding="utf-8")
-        command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
-        command += ["--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-        command += ["--query.max-samples=200000000"]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
-            try:
-                url = f"http://127.0.0.1:{port}"
-                _ready(url, server)
-                yield url, start + SCRAPED * (PAGES - 1)
-            finally:
-                server.terminate()
-
-
-def _ready(url: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/-/ready", timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise RuntimeError("Prometheus did not become ready")
+        with prometheus(folder, flags=["--query.max-samples=200000000"]) as url:
+            yield url, start + SCRAPED * (PAGES - 1)
 
 
 def asked(url: str, expr: str, end: int, *, instant: bool, step: int = SCRAPED, instance: str = ".*") -> Cost:
     """Ask one query of a panel as Grafana does, everything chosen."""
     known = dict.fromkeys(("cluster", "namespace", "model"), ".*") | {"instance": instance}
     known |= {"__rate_interval": WINDOW, "__range": f"{RANGE}s"}
-    query = re.sub(r"\$([a-z_]+)", lambda found: known[found[1]], expr)
     times = {"time": end} if instant else {"start": end - RANGE, "end": end, "step": step}
-    form = urllib.parse.urlencode({"query": query, "stats": "all", **times}).encode()
+    form = urllib.parse.urlencode({"query": promql.filled(expr, known), "stats": "all", **times}).encode()
     began = time.perf_counter()
     with urllib.request.urlopen(f"{url}/api/v1/{'query' if instant else 'query_range'}", form, timeout=300) as answer:
         data = json.load(answer)["data"]
@@ -225,7 +198,7 @@ def run(short: bool) -> list[Measured]:
         print("boards: left out, for Prometheus is not on the PATH (apt-get install prometheus)", file=sys.stderr)
         return []
     replicas = FEW if short else REPLICAS
-    with prometheus(replicas) as (url, end):
+    with stored(replicas) as (url, end):
         found = measured(url, end)
         plain = asked(url, PLAIN.format(instance=".*", window=WINDOW), end, instant=False)
         raw = asked(url, FROM_RAW.format(window=WINDOW), end, instant=True)

@@ -13,16 +13,15 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from prometheus import filled, free_port, process, prometheus
 
 from llmvitals.cli.picture import answered, found_board, found_panels, open_panels
 from llmvitals.dashboards.boards import BOARDS
@@ -220,63 +219,6 @@ def _number(value: float) -> str:
     return ("+Inf" if value > 0 else "-Inf") if math.isinf(value) else repr(float(value))
 
 
-def filled(folder: Path, found: Points) -> None:
-    """Make blocks of points, for a Prometheus in that folder."""
-    text = folder / "points.om"
-    text.write_text(openmetrics(found), encoding="utf-8")
-    made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-    done = subprocess.run(made, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"promtool makes no blocks of {text}: {done.stderr.strip()}")
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def prometheus(folder: Path, config: str = "{}\n", port: int = 0) -> Iterator[str]:
-    """A Prometheus over a folder; its address. It is ended by its own handle."""
-    (folder / "prometheus.yml").write_text(config, encoding="utf-8")
-    port = port or free_port()
-    command = [
-        "prometheus",
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        "--storage.tsdb.retention.time=100y",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=error",
-    ]
-    with process(command, f"http://127.0.0.1:{port}/-/ready"):
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def process(command: list[str], ready: str) -> Iterator[None]:
-    """A child process, once that URL answers; it is ended by its own handle."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        try:
-            _answers(ready, server)
-            yield
-        finally:
-            server.terminate()
-
-
-def _answers(url: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        if server.poll() is not None:
-            raise SystemExit(f"{url}: {server.args!r} ended at once")
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit(f"{url} did not get ready")
-
-
 @contextmanager
 def watched(folder: Path) -> Iterator[str]:
     """A real exporter that watched two simulated engines and one that is not there, in a Prometheus with the rules; its address."""
@@ -409,7 +351,9 @@ def fill(folder: Path, shots: list[Shot], wanted: set[str]) -> None:
         span = spanned(max(times[0] + 60, ORIGIN + run.onset - 240), times[-1], INTERVAL, INTERVAL)
         model = run.labels["model"]
         scenes[scenario] = Scene(span, Choice(model=(model,), instance=(instance,)), NOTE)
-    filled(folder, found)
+    text = folder / "points.om"
+    text.write_text(openmetrics(found), encoding="utf-8")
+    filled(folder, text)
     with prometheus(folder) as url, Endpoint(url) as endpoint:
         stage = Stage(endpoint, scenes)
         for shot in shots:
