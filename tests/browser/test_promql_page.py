@@ -38,7 +38,7 @@ def prometheus(tmp_path_factory):
     """A Prometheus that holds a minute and a half of two simulated servers."""
     folder = tmp_path_factory.mktemp("prometheus")
     stored = [s for name, kind in SCENARIOS.items() for s in snapshots(name, kind)]
-    load_blocks(recording(stored).decode(), folder / "data")
+    load_blocks([recording(stored).decode()], folder / "data")
     with PrometheusServer(folder) as server:
         yield server
 

@@ -187,7 +187,7 @@ def stored(name):
 
 @pytest.mark.prometheus
 def test_a_moment_of_the_past_from_a_prometheus(page, tmp_path):
-    load_blocks(recording([s for name in STORED for s in stored(name)]).decode(), tmp_path / "data")
+    load_blocks([recording([s for name in STORED for s in stored(name)]).decode()], tmp_path / "data")
     at = datetime.fromtimestamp(AT, UTC).strftime("%Y-%m-%d %H:%M:%S").replace(" ", "%20")
     with PrometheusServer(tmp_path) as server:
         sources = [{"name": "fleet", "url": server.url, "kind": "prometheus"}]

@@ -144,8 +144,14 @@ def unprofiled() -> Points:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         plain = pool.submit(unprofiled)
-        points = joined([*pool.map(partial(told, traced=True), PLAYED), plain.result()])
-    with backfilled(tmp_path_factory.mktemp("plays"), points, recorded(ONCE), start=BEGIN + 60, end=END) as server:
+        plays = backfilled(
+            tmp_path_factory.mktemp("plays"),
+            joined([*pool.map(partial(told, traced=True), PLAYED), plain.result()]),
+            recorded(ONCE),
+            start=BEGIN + 60,
+            end=END,
+        )
+    with plays as server:
         yield Store(server)
 
 

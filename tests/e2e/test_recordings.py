@@ -146,7 +146,7 @@ def prometheus(tmp_path_factory) -> Iterator[tuple[PrometheusServer, dict[str, W
     folders = [f for f in folders if f.name in EXPECTED] or [FIXTURES / n for n in COMMITTED]
     snapshots = [_as_instance(s, name) for name, s in _all_recordings(folders)]
     root = tmp_path_factory.mktemp("prometheus")
-    load_blocks(recording(snapshots).decode(), root / "data")
+    load_blocks([recording(snapshots).decode()], root / "data")
     rules = root / "rules.yaml"
     rules.write_text(files()["alerts/llmvitals-recording.yaml"], encoding="utf-8")
     windows = {scope[0]: window for scope, window in scopes(snapshots).items()}

@@ -106,10 +106,15 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
     others = [name for name in SCENARIOS if name != SLOWED]
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         slowed = pool.submit(partial(told, before=HOUR), SLOWED)
-        plays = list(pool.map(told, others))
-        points = joined([slowed.result(), *plays, _exporters()])
-    folder = tmp_path_factory.mktemp("incidents")
-    with backfilled(folder, points, recording_groups(SETTINGS), start=BEGIN + 60, end=END) as server:
+        plays = pool.map(told, others)
+        incidents = backfilled(
+            tmp_path_factory.mktemp("incidents"),
+            joined([slowed.result(), *plays, _exporters()]),
+            recording_groups(SETTINGS),
+            start=BEGIN + 60,
+            end=END,
+        )
+    with incidents as server:
         yield server
 
 

@@ -22,6 +22,7 @@ def backfilled(
     read what those of earlier groups recorded.
     """
     load_blocks(openmetrics(points), folder / "data")
+    del points  # of many plays they are hundreds of megabytes
     for number, group in enumerate(groups):
         rules = folder / f"rules-{number}.yaml"
         rules.write_text(yaml.safe_dump({"groups": [group]}), encoding="utf-8")

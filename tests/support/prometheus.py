@@ -41,17 +41,16 @@ def fetch(url: str) -> bytes | None:
         return None
 
 
-def openmetrics(points: Mapping[Series, Iterable[tuple[int, float]]]) -> str:
-    """Samples as OpenMetrics text; times in whole milliseconds.
+def openmetrics(points: Mapping[Series, Iterable[tuple[int, float]]]) -> Iterator[str]:
+    """Samples as the lines of OpenMetrics text, one by one, as there may be millions; times in whole milliseconds.
 
     The parser cuts a timestamp down to milliseconds after a multiplication of floats, so half a millisecond is added to
     stay clear of the edge.
     """
-    lines: list[str] = []
     for key, samples in sorted(points.items(), key=lambda item: item[0]):
         labels = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in key.labels)
-        lines += [f"{key.name}{{{labels}}} {_value(v)} {t // 1000}.{t % 1000:03d}5" for t, v in samples]
-    return "\n".join([*lines, "# EOF\n"])
+        yield from (f"{key.name}{{{labels}}} {_value(v)} {t // 1000}.{t % 1000:03d}5\n" for t, v in samples)
+    yield "# EOF\n"
 
 
 def points_of(snapshots: Iterable[Snapshot]) -> Points:
@@ -78,11 +77,12 @@ def _value(value: float) -> str:
     return ("+Inf" if value > 0 else "-Inf") if math.isinf(value) else repr(float(value))
 
 
-def load_blocks(text: str, data: Path) -> None:
-    """Write OpenMetrics text into a Prometheus data folder as blocks."""
+def load_blocks(lines: Iterable[str], data: Path) -> None:
+    """Write OpenMetrics text, in whatever pieces, into a Prometheus data folder as blocks."""
     data.mkdir(parents=True, exist_ok=True)
     source = data.parent / f"{data.name}.om"
-    source.write_text(text, encoding="utf-8")
+    with source.open("w", encoding="utf-8") as sink:
+        sink.writelines(lines)
     command = [binary("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(source), str(data)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
 
