@@ -1,4 +1,4 @@
-"""What the queries of a board ask, and the numbers of its limits. Pure, and without Grafana's libraries."""
+"""What a board's queries ask, the columns of its tables, and the numbers of its limits. Pure, and without Grafana's libraries."""
 
 from __future__ import annotations
 
