@@ -51,7 +51,7 @@ check-generated: env-run ## fail when a generated file is not what the code make
 schemas: ## make the JSON Schemas of Grafana's models anew (needs Node.js): OUT=folder for another place than the tests'
 	@scripts/schemas.sh '$(or $(call given,OUT),tests/fixtures/grafana-schemas)'
 
-pictures: env-run ## draw the pictures of docs/boards.md and the runbooks anew (needs prometheus): ONLY=boards or runbooks
+pictures: env-run ## draw the pictures of docs/boards.md and the runbooks anew (needs prometheus): ONLY=names of boards and runbooks
 	$(RUN)/python tools/pictures.py $(given_only)
 
 noise: env-run ## what the alerts say of 7 healthy days; renews docs/alerts.md: SEED=7 for other ones, DAYS=1 for fewer
