@@ -108,14 +108,15 @@ class Mounted:
         (kernel / "stat").write_text(stat_line(2, "kthreadd", parent=0, flags=0x00208040))
 
     def add(self, *pids: int, container: str = "", pod: str = "") -> None:
-        """Show processes, in a container of a pod where they are named."""
+        """Show processes, in a container of a pod where they are named; each is there as a whole at once, as the kernel shows it."""
         cgroup = f"0::/kubepods/burstable/pod{pod}/{container}\n" if container else "0::/\n"
         for pid in pids:
-            folder = self.root / str(pid)
+            folder = self.root / "new"
             folder.mkdir()
             for name in ("stat", "cmdline", "status", "limits", "statm", "fd", "ns", "net", "task"):
                 (folder / name).symlink_to(f"/proc/{pid}/{name}")
             (folder / "cgroup").write_text(cgroup)
+            folder.rename(self.root / str(pid))
 
 
 class Page:
