@@ -37,7 +37,7 @@ def library(tmp_path_factory) -> Path:
 
 
 def wait_for(probe, what: str):
-    return waited(probe, what, seconds=20)
+    return waited(probe, what)
 
 
 class World:
@@ -58,9 +58,11 @@ class World:
         self.engines.append(engine)
         if not name:
             self.proc.add(engine.pid, engine.worker)
+            engine.listen()
             return engine
         uid = f"{len(self.engines):08d}-aaaa-4000-8000-000000000000"
         self.proc.add(engine.pid, engine.worker, container=f"{len(self.engines):064x}", pod=uid)
+        engine.listen()
         self.api.pods.append(
             pod(
                 name,
@@ -327,6 +329,7 @@ def test_an_engine_started_again_is_one_restart_and_its_gpus_are_joined_anew(wor
     wait_for(lambda: "a" not in joins(served), "the end of its GPUs")
     engine.start()
     world.proc.add(engine.pid, engine.worker)
+    engine.listen()
     world.cards.on(2, engine.worker)  # on another card
     world.cards.show()
     wait_for(lambda: joins(served).get("a") == {(uuid(2), "process-ids")}, "its GPU, anew")

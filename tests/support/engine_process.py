@@ -1,6 +1,7 @@
 """An engine as a process: it listens on HOST PORT, answers with the recorded pages of FOLDER in turn, and has a worker.
 
-The worker is a child like a real engine's; it ends with its parent, however that ends. The first line of output is its pid.
+The worker is a child like a real engine's; it ends with its parent, however that ends. The first line of output is its pid. Then
+it waits for a line of input, so that whoever shows it can do so before it listens, and says so by a second line.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ def main(host: str, port: int, folder: Path) -> None:
     class Server(HTTPServer):
         allow_reuse_address = True
 
-    server = Server((host, port), Handler)
     sys.stdout.write(f"{worker}\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    server = Server((host, port), Handler)
+    sys.stdout.write("listening\n")
     sys.stdout.flush()
     server.serve_forever()
 

@@ -71,11 +71,19 @@ class EngineProcess:
         self.start()
 
     def start(self) -> None:
-        """Start it, or start it again after :meth:`kill`."""
+        """Start it, or start it again after :meth:`kill`; it does not listen before :meth:`listen`."""
         command = [sys.executable, str(ENGINE), self.host, str(self.port), str(CAPTURES / self.capture)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.worker = int(self.process.stdout.readline())
+
+    def listen(self) -> None:
+        """Listen from now on: as in the kernel, its processes are to be seen before its socket."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline()
 
     @property
     def url(self) -> str:
@@ -89,8 +97,9 @@ class EngineProcess:
         """End it as the kernel does; its worker follows."""
         self.process.kill()
         self.process.wait(10)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
 
 
 class Mounted:
@@ -108,7 +117,7 @@ class Mounted:
         (kernel / "stat").write_text(stat_line(2, "kthreadd", parent=0, flags=0x00208040))
 
     def add(self, *pids: int, container: str = "", pod: str = "") -> None:
-        """Show processes, in a container of a pod where they are named; each is there as a whole at once, as the kernel shows it."""
+        """Show processes, in a container of a pod where they are named; each appears as a whole, as the kernel shows it."""
         cgroup = f"0::/kubepods/burstable/pod{pod}/{container}\n" if container else "0::/\n"
         for pid in pids:
             folder = self.root / "new"

@@ -21,13 +21,13 @@ from llmvitals.telemetry.identity.model import Found
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a Linux with /proc")
 
 CHILD = """
-import json, os, socket, sys, threading, time
+import json, os, queue, socket, sys, threading, time
 held = []
 def burn(seconds):
     began = time.thread_time()
-    while time.thread_time() - began < seconds: pass
-    burned.set(); stay.wait()
-burned, stay = threading.Event(), threading.Event()
+    while (used := time.thread_time() - began) < seconds: pass
+    burned.put(used); stay.wait()
+burned, stay = queue.Queue(), threading.Event()
 for line in sys.stdin:
     order, value = json.loads(line)
     if order == "listen":
@@ -36,7 +36,7 @@ for line in sys.stdin:
         held += [open("/dev/null") for _ in range(value)]; answer = len(os.listdir("/proc/self/fd")) - 1
     elif order == "burn":
         burning = threading.Thread(target=burn, args=[value], daemon=True); burning.start()
-        burned.wait(); answer = burning.native_id
+        answer = burned.get(), burning.native_id
     elif order == "memory":
         held.append(bytearray(os.urandom(1)) * value); answer = value
     elif order == "fork":
@@ -99,12 +99,12 @@ def test_a_process_that_listens_burns_a_core_and_opens_files(start):
 
     found = Found(api=(child.pid,), how="port")
     before = reader.samples(found, 100.0)
-    tid, files, memory = child.do("burn", 0.2), child.do("open", 20), child.do("memory", 50_000_000)
+    (used, tid), files, memory = child.do("burn", 0.2), child.do("open", 20), child.do("memory", 50_000_000)
     after = reader.samples(found, 101.0)  # as if a second had passed: what it used is known exactly
-    assert shown(after, "llm_host_busiest_thread_cores", process="api") == pytest.approx(0.2, abs=0.04)
+    assert shown(after, "llm_host_busiest_thread_cores", process="api") == pytest.approx(used, abs=0.04)
     busiest = max((v, k.label("thread")) for k, v in after.items() if k.name == "llm_host_thread_cores")
     assert busiest[1].endswith(f"/{tid}")
-    assert 0.16 <= shown(after, "llm_host_cpu_cores", process="api") <= 0.5
+    assert used - 0.04 <= shown(after, "llm_host_cpu_cores", process="api") <= used + 0.3
     assert shown(after, "llm_host_open_fds", process="api") == files
     assert shown(after, "llm_host_open_fds") - shown(before, "llm_host_open_fds") == 20
     grown = shown(after, "llm_host_resident_bytes") - shown(before, "llm_host_resident_bytes")

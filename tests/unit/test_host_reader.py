@@ -221,6 +221,27 @@ def test_a_listener_that_cannot_be_seen_is_said_with_what_would_show_it(tree, re
     assert told.why.endswith("with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
 
 
+def test_a_listener_born_while_the_processes_were_listed_is_found_in_the_next_turn(tree, reader):
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])  # its socket is there, and the list was made before it was
+    tree.process(10, "sh")
+    assert reader.processes(frozenset({8000})).why.startswith("who listens on port 8000 cannot be seen")
+    tree.process(9, "python3", fds=["socket:[5000]"])
+    told = reader.processes(frozenset({8000}))
+    assert told.listeners == (Listener(8000, 9, near=True),)
+    assert told.why == ""
+
+
+def test_who_cannot_be_seen_twice_is_not_looked_for_in_every_turn(tree, reader, clocks):
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
+    tree.process(10, "sh")
+    for _ in range(2):
+        assert reader.processes(frozenset({8000})).listeners == ()
+    tree.process(9, "python3", fds=["socket:[5000]"])
+    assert reader.processes(frozenset({8000})).listeners == ()
+    clocks.now += 60
+    assert reader.processes(frozenset({8000})).listeners == (Listener(8000, 9, near=True),)
+
+
 def test_namespaces_that_cannot_be_seen_are_said_for_a_port_without_a_listener_alone(tree, reader):
     tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
     tree.kernel_thread()

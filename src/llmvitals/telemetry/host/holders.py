@@ -1,7 +1,8 @@
 """Who listens on a port: the socket in its namespace's table, and the process whose descriptors hold it.
 
-Going through the descriptors of every process is the dear part. It is done for a socket that nobody is known to hold. Once a
-minute those who may have joined a known holder are looked at: workers that were forked later, and whoever is in its container.
+Going through the descriptors of every process is the dear part. It is done for a socket that nobody is known to hold, twice in
+a row where nobody is found. Once a minute those who may have joined a known holder are looked at: workers that were forked later,
+and whoever is in its container.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Holders:
         self._forwarders: dict[int, tuple[Holder, ...]] = {}
         self._looked: dict[int, float] = {}
         self._unheld: dict[int, str] = {}
+        self._settled: frozenset[int] = frozenset()
         self.hidden = 0
 
     def of(self, ports: frozenset[int], table: Mapping[int, Process]) -> tuple[Holder, ...]:
@@ -78,10 +80,13 @@ class Holders:
             port
             for port in ports
             if now - self._looked.get(port, -AGAIN_SECONDS) >= AGAIN_SECONDS
-            or not (self._held[port] or port in self._unheld)
+            or not (self._held[port] or port in self._settled)
         )
         if due:
+            before = frozenset(self._unheld)
             self._look(due, table, now)
+            # who was born after ``table`` was read holds a socket and is not in it: that takes a second look to tell apart
+            self._settled = (self._settled - due) | (before & due & frozenset(self._unheld))
         own = self._spaces.of("self")
         found = (holder for port in ports for holder in self._held[port])
         return tuple(sorted(found, key=lambda h: (h.port, h.space != own, h.process.pid)))
