@@ -262,6 +262,18 @@ def test_a_view_of_one_container_alone_is_said_for_a_port_without_a_listener(tre
     assert told.why == ""
 
 
+def test_workers_that_outlive_their_api_process_by_a_moment_are_no_restart(tree, reader):
+    tree.process(9, "python3", start=1000)
+    tree.process(10, "worker", start=1001)
+    found = Found(api=(9,), engine=(10,), how="port")
+    assert shown(reader.samples(found, 0.0, engine="a"), "llm_host_restarts_total", reason="unknown") == 0.0
+    tree.end(9)  # after it was found, before it is read
+    assert shown(reader.samples(found, 1.0, engine="a"), "llm_host_restarts_total", reason="unknown") == 0.0
+    tree.process(20, "python3", start=5000)
+    told = reader.samples(Found(api=(20,), how="port"), 2.0, engine="a")
+    assert shown(told, "llm_host_restarts_total", reason="unknown") == 1.0
+
+
 # -- CPU, memory, descriptors -----------------------------------------------------------------------------------------
 
 

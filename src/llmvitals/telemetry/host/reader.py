@@ -80,7 +80,8 @@ class HostReader:
         if found.pids and not any(facts.values()):
             samples[family_gap("llm_host_*", GapKind.MISSING, "its processes ended before they were read")] = 1.0
         if restarts:
-            counts = self._counts(found, facts["api"] or facts["engine"], t, engine)
+            # an engine whose API process has just ended is not another one because its workers live a moment longer
+            counts = self._counts(found, facts["api" if found.api else "engine"], t, engine)
             samples |= {series("llm_host_restarts_total", reason=why): float(n) for why, n in counts.items()}
         return samples
 
