@@ -37,7 +37,7 @@ def library(tmp_path_factory) -> Path:
 
 
 def wait_for(probe, what: str):
-    return waited(probe, what)
+    return waited(probe, what, seconds=20)
 
 
 class World:
@@ -57,12 +57,10 @@ class World:
         engine = EngineProcess(host=host, **more)
         self.engines.append(engine)
         if not name:
-            self.proc.add(engine.pid, engine.worker)
-            engine.listen()
+            self.begin(engine)
             return engine
         uid = f"{len(self.engines):08d}-aaaa-4000-8000-000000000000"
-        self.proc.add(engine.pid, engine.worker, container=f"{len(self.engines):064x}", pod=uid)
-        engine.listen()
+        self.begin(engine, container=f"{len(self.engines):064x}", pod=uid)
         self.api.pods.append(
             pod(
                 name,
@@ -75,6 +73,11 @@ class World:
             )
         )
         return engine
+
+    def begin(self, engine: EngineProcess, **place: str) -> None:
+        """The engine's processes are to be seen, then it listens."""
+        self.proc.add(engine.pid, engine.worker, **place)
+        engine.listen()
 
     def config(self, *targets: dict, **node: object) -> dict:
         kubernetes = {
@@ -328,8 +331,7 @@ def test_an_engine_started_again_is_one_restart_and_its_gpus_are_joined_anew(wor
     wait_for(lambda: served.found("llm_target_up", instance="a")[0][2] == 0.0, "its end")
     wait_for(lambda: "a" not in joins(served), "the end of its GPUs")
     engine.start()
-    world.proc.add(engine.pid, engine.worker)
-    engine.listen()
+    world.begin(engine)
     world.cards.on(2, engine.worker)  # on another card
     world.cards.show()
     wait_for(lambda: joins(served).get("a") == {(uuid(2), "process-ids")}, "its GPU, anew")

@@ -242,6 +242,16 @@ def test_who_cannot_be_seen_twice_is_not_looked_for_in_every_turn(tree, reader, 
     assert reader.processes(frozenset({8000})).listeners == (Listener(8000, 9, near=True),)
 
 
+def test_a_port_that_is_asked_for_again_is_looked_for_again(tree, reader):
+    tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
+    tree.process(10, "sh")
+    for _ in range(2):
+        assert reader.processes(frozenset({8000})).listeners == ()
+    reader.processes(frozenset())
+    tree.process(9, "python3", fds=["socket:[5000]"])
+    assert reader.processes(frozenset({8000})).listeners == (Listener(8000, 9, near=True),)
+
+
 def test_namespaces_that_cannot_be_seen_are_said_for_a_port_without_a_listener_alone(tree, reader):
     tree.net(HOST_NET, [("listen", "0.0.0.0", 8000)])
     tree.kernel_thread()

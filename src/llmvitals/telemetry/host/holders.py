@@ -76,6 +76,7 @@ class Holders:
         self._held = {port: self._still(self._held.get(port, ()), table) for port in ports}
         self._forwarders = {port: self._still(self._forwarders.get(port, ()), table) for port in ports}
         self._unheld = {port: why for port, why in self._unheld.items() if port in ports}
+        self._settled &= ports
         due = frozenset(
             port
             for port in ports
