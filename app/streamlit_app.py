@@ -6,16 +6,21 @@ from pathlib import Path
 
 import streamlit as st
 
+from words import t
+
 # A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
 ICON = Path(__file__).with_name("icon.svg")
 
+PAGES: tuple[tuple[str, str, str], ...] = (
+    ("triage_page.py", "Triage", ""),
+    ("quadrant_page.py", "KV usage against compute", "replicas"),
+    ("runbooks_page.py", "Runbooks", "runbooks"),
+    ("matrix_page.py", "What each source can say", "sources"),
+)
+"""The pages in their order: file, title, and the path in the address ('' for the first)."""
+
 page = st.navigation(
-    [
-        st.Page("triage_page.py", title="Triage", default=True),
-        st.Page("quadrant_page.py", title="KV usage against compute", url_path="replicas"),
-        st.Page("runbooks_page.py", title="Runbooks", url_path="runbooks"),
-        st.Page("matrix_page.py", title="What each source can say", url_path="sources"),
-    ]
+    [st.Page(file, title=t(title), url_path=path or None, default=not path) for file, title, path in PAGES]
 )
 st.set_page_config(page_title=f"{page.title} - llmvitals", page_icon=str(ICON), layout="wide")
 page.run()

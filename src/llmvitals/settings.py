@@ -295,12 +295,31 @@ class Node(Struct, frozen=True):
             _one_of(key, value, SWITCH)
 
 
+class Access(Struct, frozen=True):
+    """How a server lets us in. Secrets are named by the files that hold them, so that no settings file, address or log has one.
+
+    ``tenant``: the header ``X-Scope-OrgID`` of Mimir, Cortex, Loki and Thanos' receiver. Files are read anew for each
+    connection, for tokens are renewed where they lie.
+    """
+
+    bearer_token_file: str = ""
+    username: str = ""
+    password_file: str = ""
+    tenant: str = ""
+    headers: dict[str, str] = {}  # further ones that are no secret
+    header_files: dict[str, str] = {}  # name to the file that holds its value
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+
 class Source(Struct, frozen=True):
-    """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint."""
+    """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint (Prometheus, Thanos, Mimir and others)."""
 
     name: str
     url: str
     kind: str = "exporter"  # exporter | prometheus
+    access: Access = Access()
 
 
 class Exporter(Struct, frozen=True):

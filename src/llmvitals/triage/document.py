@@ -20,6 +20,8 @@ _OPTIONAL: tuple[tuple[str, Any], ...] = (
     ("binding", {}),
     ("classes", ()),
     ("hurt", False),
+    ("changes", ()),
+    ("lookalikes", ()),
 )
 
 

@@ -112,6 +112,8 @@ def _body(v: Verdict) -> dict[str, Any]:
         "binding": asdict(v.binding),
         "classes": [asdict(one) for one in v.classes],
         "hurt": v.hurt,
+        "changes": [asdict(one) for one in v.changes],
+        "lookalikes": [asdict(one) for one in v.lookalikes],
     }
 
 

@@ -44,11 +44,42 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to change: a sentence, the setting, and its computed value where the signals give one."""
+    """What to change: a sentence, the setting, and its computed value where the signals give one.
+
+    ``effect``: what is expected to happen then; ``verify``: which numbers must move where, and how soon, for it to have worked.
+    """
 
     text: str
     setting: str = ""
     value: float | None = None
+    effect: str = ""
+    verify: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would change a verdict: ``signal``, ``value`` now, at which ``bound`` (base ``unit``), and what it would be then.
+
+    ``outcome``, ``cause``: the verdict that the walk gives where the signal stands just beyond that bound and all else as it is.
+    """
+
+    signal: str
+    title: str
+    value: float | None
+    bound: float
+    unit: str
+    op: str
+    outcome: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlike:
+    """A cause that looks like the leading one and is not it: why (a sentence), and the row of evidence that decides."""
+
+    cause: str
+    why: str
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +116,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """Something the walk could not see: what, why, and the series that would settle it."""
+    """Something the walk could not see: what, why, the series that would settle it, and how to get it."""
 
     what: str
     why: str
     series: str
+    remedy: str = ""
 
 
 class Resource(StrEnum):
@@ -137,6 +169,7 @@ class Verdict:
     """The outcome for one scope. ``binding``: KV read next to compute, whatever the outcome. ``classes``: the worst first.
 
     ``hurt``: whether users do not get what was promised, over the window that was judged or the part of it that decided.
+    ``changes``: what would change the verdict, the nearest first; ``lookalikes``: what it could be taken for, and is not.
     """
 
     outcome: Outcome
@@ -150,3 +183,5 @@ class Verdict:
     binding: Binding = Binding()
     classes: tuple[ClassShare, ...] = ()
     hurt: bool = False
+    changes: tuple[Change, ...] = ()
+    lookalikes: tuple[LookAlike, ...] = ()
