@@ -7,7 +7,7 @@ of the two is not known has no place, and the reason instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -90,7 +90,7 @@ class Replica:
 
     ``activity_of``: the signal that ``activity`` is. ``kv_note``: how far the number goes, '' where it is exact. ``gpus``: the
     numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs; ``binds``: the
-    resource that binds, ``binds_why`` a sentence.
+    resource that binds, ``binds_why`` a sentence. ``numbers``: signals by which replicas are compared, those that have a value.
     """
 
     instance: str
@@ -111,6 +111,7 @@ class Replica:
     leading: str = ""
     binds: str = ""
     binds_why: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def placed(self) -> bool:
