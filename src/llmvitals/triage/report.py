@@ -44,9 +44,20 @@ _MARK: dict[State, tuple[str, str]] = {
 _BLIND_SHOWN = 6
 
 
+def severity(outcome: str, confidence: float = 0.0) -> tuple[int, float]:
+    """What lists are sorted by, worst first, wherever verdicts stand in a row: by outcome, among causes the surest first.
+
+    ``outcome``: a slug (one that is not known comes last); ``confidence``: in the cause that leads, 0-1.
+    """
+    return (_PLACE.get(outcome, len(SEVERITY)), -confidence)
+
+
+_PLACE = {outcome.value: place for place, outcome in enumerate(SEVERITY)}
+
+
 def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts, worst first; among causes the surest first."""
-    return sorted(verdicts, key=lambda v: (SEVERITY.index(v.outcome), -(v.leading.confidence if v.leading else 0.0)))
+    return sorted(verdicts, key=lambda v: severity(v.outcome, v.leading.confidence if v.leading else 0.0))
 
 
 def services_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
