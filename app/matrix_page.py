@@ -10,6 +10,7 @@ from llmvitals.app import matrix
 from llmvitals.telemetry.mapping import EngineMap
 from llmvitals.telemetry.registry import engines
 from llmvitals.triage.view import NOTICES
+from words import t
 
 ABOUT = (
     "Of the families that are read, how many a source gives, and how each comes about: mapped from a series of its own, "
@@ -22,16 +23,16 @@ Known = tuple[EngineMap, ...]
 def main() -> None:
     """The view that the address names, and what is chosen in it."""
     st.html(parts.STYLE + matrix_parts.STYLE)
-    st.html(matrix_parts.top("What each source can say", ABOUT))
+    st.html(matrix_parts.top(t("What each source can say"), t(ABOUT)))
     known = engines()
     chosen = {name: st.query_params.get(name, "") for name in CHOICES}
     view = matrix.view(chosen["view"], chosen["kind"])
     told("view", view)
     st.segmented_control(
-        "View",
+        t("View"),
         list(matrix.VIEWS),
         key="view",
-        format_func=matrix.VIEWS.__getitem__,
+        format_func=lambda one: t(matrix.VIEWS[one]),
         required=True,
         on_change=remember,
         label_visibility="collapsed",
@@ -72,15 +73,15 @@ def show_one(known: Known, chosen: dict[str, str]) -> None:
     by_kind = {engine.kind: engine for engine in known}
     kind = chosen["kind"]
     if kind and kind not in by_kind:
-        st.html(parts.line(NOTICES["unknown-source"], f"There is no kind of source '{kind}'"))
+        st.html(parts.line(NOTICES["unknown-source"], t("There is no kind of source '{kind}'", kind=kind)))
     told("kind", kind if kind in by_kind else None)
     left, right = st.columns(2)
     left.selectbox(
-        "Source",
+        t("Source"),
         list(by_kind),
         key="kind",
         format_func=lambda named: f"{by_kind[named].title} ({by_kind[named].versions})",
-        placeholder="Choose a source",
+        placeholder=t("Choose a source"),
         on_change=remember,
     )
     with right:
@@ -110,10 +111,10 @@ def ask_words(words: str) -> str:
     told("family", words)
     return (
         st.text_input(
-            "Family or series",
+            t("Family or series"),
             key="family",
             type="search",
-            placeholder="all of them; for example: kv usage",
+            placeholder=t("all of them; for example: kv usage"),
             live=True,
             on_change=remember,
         )
@@ -123,7 +124,7 @@ def ask_words(words: str) -> str:
 
 def no_match(words: str) -> None:
     """Nothing passes the filter."""
-    st.html(parts.line(matrix.NO_MATCH, f"No family or series here holds '{words}'"))
+    st.html(parts.line(matrix.NO_MATCH, t("No family or series here holds '{words}'", words=words)))
 
 
 main()

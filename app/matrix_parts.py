@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import parts
 from llmvitals.app.matrix import Cell, Line, Overview, Part, Side
+from words import t, tell
 
 # Columns of the wide table: that of the families stays in sight while the sources are moved under it.
 _SHEET = """
@@ -43,6 +44,9 @@ _SHEET = """
 """
 STYLE = f"<style>{_SHEET}</style>"
 
+HEADS = ("Family", "How", "Source series", "Versions, or why not")
+"""Of the table of one source."""
+
 
 def top(title: str, text: str) -> str:
     """The page's heading and what it is about."""
@@ -51,7 +55,7 @@ def top(title: str, text: str) -> str:
 
 def overview(table: Overview) -> str:
     """The short table of one group; each source links to its families."""
-    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.head)
+    heads = "".join(f'<th scope="col">{escape(t(text))}</th>' for text in table.head)
     body = "".join(_source(kind, cells) for kind, cells in table.rows)
     group = escape(table.group.origin.value)
     return (
@@ -62,7 +66,7 @@ def overview(table: Overview) -> str:
 
 def _source(kind: str, cells: tuple[str, ...]) -> str:
     title, versions, *counts = cells
-    told = "".join(f'<td class="n">{escape(count)}</td>' for count in counts)
+    told = "".join(f'<td class="n">{escape(tell(count))}</td>' for count in counts)
     return f'<tr><th scope="row">{_link(kind, title)}</th><td>{escape(versions)}</td>{told}</tr>'
 
 
@@ -72,10 +76,10 @@ def _link(kind: str, title: str) -> str:
 
 def families(part: Part) -> str:
     """The families of one part of a source's matrix."""
-    heads = (("f", "Family"), ("h", "How"), ("s", "Source series"), ("n", "Versions, or why not"))
-    head = "".join(f'<th class="{name}" scope="col">{text}</th>' for name, text in heads)
+    heads = zip("fhsn", HEADS, strict=True)
+    head = "".join(f'<th class="{name}" scope="col">{escape(t(text))}</th>' for name, text in heads)
     body = "".join(map(_family, part.lines))
-    inside = f"<caption>{escape(part.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    inside = f"<caption>{escape(tell(part.title))}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div class="lv"><table class="lv-table lv-said">{inside}</table></div>'
 
 
@@ -100,11 +104,11 @@ def side(table: Side) -> str:
     body = ""
     for title, rows in table.parts:
         fill = f'<td colspan="{len(table.sources)}"></td>'
-        body += f'<tr class="p"><th scope="rowgroup">{escape(title)}</th>{fill}</tr>'
+        body += f'<tr class="p"><th scope="rowgroup">{escape(t(title))}</th>{fill}</tr>'
         body += "".join(_row(family, text, cells) for family, text, cells in rows)
     return (
         f'<div class="lv lv-scroll" tabindex="0" data-side="{escape(table.group.origin.value)}"><table class="lv-wide">'
-        f'<thead><tr><th scope="col">Family</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<thead><tr><th scope="col">{escape(t("Family"))}</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 

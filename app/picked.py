@@ -1,13 +1,11 @@
-"""What a person or a link chose, for every page: the settings, a source, a moment, the language of runbooks. What is wrong is said
-in one line.
-"""
+"""What a person or a link chose, for every page: the settings, a source, a moment. What is wrong is said in one line."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,11 +13,12 @@ from streamlit.delta_generator import DeltaGenerator
 import parts
 from llmvitals import settings as settings_file
 from llmvitals.app import choices, link
-from llmvitals.app.runbook import ENGLISH, LANGUAGES, TURKISH, Picture, languages
+from llmvitals.app.runbook import ENGLISH, Picture
 from llmvitals.app.runbook import parts as parts_of
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.view import NOTICES
+from words import t
 
 Slots = dict[str, DeltaGenerator]
 
@@ -35,7 +34,7 @@ def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source
         if source is None:
             notice(
                 "no-source",
-                remedy="Name one under `sources` in the settings file, or type a URL where that is offered.",
+                remedy=t("Name one under `sources` in the settings file, or type a URL where that is offered."),
             )
             return None
         _follow(source)
@@ -51,16 +50,16 @@ def _source(settings: Settings, sidebar: Slots, forget: Callable[[], None]) -> S
     wanted = st.query_params.get("source", "")
     free = choices.is_loopback(st.get_option("server.address"))
     if wanted and wanted not in names:
-        notice("unknown-source", f"There is no source '{wanted}' in the settings.")
+        notice("unknown-source", t("There is no source '{name}' in the settings.", name=wanted))
     name = ""
     if names:
         index = names.index(wanted) if wanted in names else 0
-        name = sidebar["source"].selectbox("Source", names, index=index, on_change=forget)
+        name = sidebar["source"].selectbox(t("Source"), names, index=index, on_change=forget)
         st.query_params["source"] = name
     if free:
-        with sidebar["url"].expander("Another URL", expanded=not names):
-            kind = st.selectbox("Kind", ("exporter", "prometheus"))
-            url = st.text_input("URL", placeholder="http://127.0.0.1:9464", on_change=forget)
+        with sidebar["url"].expander(t("Another URL"), expanded=not names):
+            kind = st.selectbox(t("Kind"), ("exporter", "prometheus"))
+            url = st.text_input(t("URL"), placeholder="http://127.0.0.1:9464", on_change=forget)
         if url:
             return choices.entered(url, kind)
     return choices.named(settings, name)
@@ -78,7 +77,7 @@ def _moment(source: Source, sidebar: Slots) -> float | None:
     """Now, or any moment that a PromQL endpoint still knows."""
     if source.kind != "prometheus":
         return None
-    text = sidebar["time"].text_input("Time (UTC)", value=st.query_params.get("at", ""), placeholder="now")
+    text = sidebar["time"].text_input(t("Time (UTC)"), value=st.query_params.get("at", ""), placeholder=t("now"))
     at = choices.moment(text)
     if at is None:
         st.query_params.pop("at", None)
@@ -87,32 +86,14 @@ def _moment(source: Source, sidebar: Slots) -> float | None:
     return at
 
 
-def language(slugs: Iterable[str]) -> str:
-    """The language of the runbooks, with a switch where one of these is there in Turkish. It stands in the address as ``lang``."""
-    if not any(TURKISH in languages(slug) for slug in slugs):
-        return ENGLISH
-    chosen = st.query_params.get("lang", "") == TURKISH
-    if st.session_state.get("turkish") != chosen:
-        st.session_state["turkish"] = chosen  # a link may have another language than the page before it
-    st.toggle(LANGUAGES[TURKISH], key="turkish", on_change=_remember_language)
-    return TURKISH if chosen else ENGLISH
-
-
-def _remember_language() -> None:
-    if st.session_state["turkish"]:
-        st.query_params["lang"] = TURKISH
-    else:
-        st.query_params.pop("lang", None)
-
-
 def show_runbook(slug: str, chosen: str) -> None:
     """A runbook in the chosen language; in English, and saying so, where it is there in no other."""
     found = parts_of(slug, chosen)
     if found is None and chosen != ENGLISH:
-        st.caption("Bu sayfa yalnızca İngilizce.")
+        st.caption(t("This page is there in English only."))
         found = parts_of(slug)
     if found is None:
-        notice("no-runbook", f"'{slug}' has no page in this installation.")
+        notice("no-runbook", t("'{slug}' has no page in this installation.", slug=slug))
         return
     for part in found:
         if not isinstance(part, Picture):

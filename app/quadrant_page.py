@@ -16,6 +16,7 @@ from llmvitals.settings import Settings, Source
 from llmvitals.triage.replica import Fleet
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.view import NOTICES, clock
+from words import t
 
 TITLE = "KV usage against compute"
 ABOUT = (
@@ -72,27 +73,29 @@ def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> 
     chosen = st.query_params.get("instance", ""), st.query_params.get("model", "")
     one = next((r for r in fleet.replicas if r.placed and (r.instance, r.model) == chosen), None)
     drawn = picture(fleet, chosen, ask_trail(source, one, at, settings) if one else {})
-    age = "" if at is not None else f", {with_unit(max(1.0, round(time.time() - fleet.end)), 'seconds')} ago"
-    window = f"{with_unit(fleet.seconds, 'seconds')} ending {clock(fleet.end)}{age}"
-    st.html(quadrant_parts.top(TITLE, ABOUT, (f"source {source.name}", window)))
+    age = max(1.0, round(time.time() - fleet.end))
+    window = t("{span} ending {moment}", span=with_unit(fleet.seconds, "seconds"), moment=clock(fleet.end))
+    if at is None:
+        window += ", " + t("{span} ago", span=with_unit(age, "seconds"))
+    st.html(quadrant_parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
     if drawn.points:
         show_points(fleet, drawn, chosen, source)
     if drawn.missing:
-        st.html(parts.heading("Not in the picture"))
+        st.html(parts.heading(t("Not in the picture")))
         st.html(quadrant_parts.missing(drawn.missing, source.name))
     if not fleet.replicas:
-        picked.notice("no-replicas", remedy="Give the exporter targets, or choose another source.")
+        picked.notice("no-replicas", remedy=t("Give the exporter targets, or choose another source."))
 
 
 def show_points(fleet: Fleet, drawn: Picture, chosen: Scope, source: Source) -> None:
     """The chart, with the choice whose way it shows."""
     st.html(quadrant_parts.legend())
     st.altair_chart(quadrant_parts.draw(drawn, st.context.theme.type), width="stretch", key="quadrants")
-    names: dict[Scope, str] = {("", ""): "none"}
+    names: dict[Scope, str] = {("", ""): t("none")}
     names |= {(r.instance, r.model): name_of(r) for r in fleet.replicas if r.placed}
     keys = list(names)
     way = st.selectbox(
-        "Way of a replica through the last minutes",
+        t("Way of a replica through the last minutes"),
         keys,
         index=keys.index(chosen) if chosen in names else 0,
         format_func=names.__getitem__,
@@ -105,7 +108,7 @@ def show_points(fleet: Fleet, drawn: Picture, chosen: Scope, source: Source) -> 
                 st.query_params.pop(key, None)
         st.rerun(scope="fragment")
     st.html(quadrant_parts.quadrants(drawn))
-    st.html(parts.heading("Replica by replica"))
+    st.html(parts.heading(t("Replica by replica")))
     st.html(quadrant_parts.lines(drawn.lines, source.name))
 
 

@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 import altair as alt
 
 import parts
-from llmvitals.app.quadrant import Line, Missing, Picture, Point, Tick
+from llmvitals.app.quadrant import Line, Missing, Picture, Point, Tick, wrapped
+from words import t, tell
 
 CALM, WAITS, LIMIT, WORDS = "#3d7fc4", "#d65a22", "#8a8f98", "#727a85"
 """Blue and vermilion differ in lightness too; whoever waits has a larger point and says so beside it."""
@@ -48,6 +49,10 @@ _SHEET = """
 STYLE = f"<style>{_SHEET}</style>"
 
 
+LINES = ("Replica", "KV usage", "GPU activity", "Waiting", "Stands in", "What binds", "Verdict")
+MISSING = ("Replica", "Known", "Not known, and why", "Verdict")
+"""The heads of the two tables."""
+
 INK = {"dark": "#e8eaed", "light": "#24292f"}
 """The names of replicas, by the theme that the reader has."""
 
@@ -56,11 +61,11 @@ def draw(picture: Picture, theme: str | None = None) -> alt.LayerChart:
     """The points in their quadrants, the limits and the words of each quadrant, and the way of the chosen replica."""
     x = alt.X(
         "x:Q",
-        title="KV usage reached (wider past the limit)",
+        title=t("KV usage reached (wider past the limit)"),
         scale=_scale(-ROOM, 1 + ROOM),
         axis=_axis(picture.x_ticks),
     )
-    y = alt.Y("y:Q", title="GPU activity", scale=_scale(picture.bottom, picture.top), axis=_axis(picture.y_ticks))
+    y = alt.Y("y:Q", title=t("GPU activity"), scale=_scale(picture.bottom, picture.top), axis=_axis(picture.y_ticks))
     layers: list[alt.Chart] = [*_limits(picture, x, y), *_words(picture, x, y)]
     if picture.trail:
         way = _data([{"x": at, "y": height, "n": n} for n, (at, height) in enumerate(picture.trail)])
@@ -99,7 +104,7 @@ def _limits(picture: Picture, x: alt.X, y: alt.Y) -> list[alt.Chart]:
 
 
 def _words(picture: Picture, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    rows = [{"x": c.x, "y": c.y, "text": "\n".join(c.lines)} for c in picture.corners]
+    rows = [{"x": c.x, "y": c.y, "text": "\n".join(wrapped(t(c.title)))} for c in picture.corners]
     shown = alt.Chart(_data(rows)).mark_text(
         align="left",
         baseline="top",
@@ -117,7 +122,7 @@ def _words(picture: Picture, x: alt.X, y: alt.Y) -> list[alt.Chart]:
 def _points(points: Iterable[Point], x: alt.X, y: alt.Y, *, hollow: bool) -> alt.Chart:
     rows = [
         {"x": p.x, "y": p.y, "w": p.waiting, "waits": "yes" if p.waits else "no"}
-        | {f"f{n}": text for n, (_, text) in enumerate(p.facts)}
+        | {f"f{n}": tell(text) for n, (_, text) in enumerate(p.facts)}
         for p in points
     ]
     facts = next(iter(points)).facts
@@ -132,7 +137,7 @@ def _points(points: Iterable[Point], x: alt.X, y: alt.Y, *, hollow: bool) -> alt
             y=y,
             size=size,
             color=alt.Color("waits:N", scale=tone, legend=None),
-            tooltip=[alt.Tooltip(f"f{n}:N", title=title) for n, (title, _) in enumerate(facts)],
+            tooltip=[alt.Tooltip(f"f{n}:N", title=t(title)) for n, (title, _) in enumerate(facts)],
         )
     )
     return drawn
@@ -165,9 +170,9 @@ def top(title: str, text: str, facts: Iterable[str]) -> str:
 def legend() -> str:
     """What points look like, and why."""
     shown = (
-        ("", "nobody is seen waiting"),
-        ("w", "requests wait (how many): the more, the larger"),
-        ("h", "hollow: utilisation only. Something ran; how much of the chip it used is not known"),
+        ("", t("nobody is seen waiting")),
+        ("w", t("requests wait (how many): the more, the larger")),
+        ("h", t("hollow: utilisation only. Something ran; how much of the chip it used is not known")),
     )
     items = "".join(f'<span><i class="{kind}" aria-hidden="true"></i>{escape(text)}</span>' for kind, text in shown)
     return f'<div class="lv lv-legend">{items}</div>'
@@ -176,8 +181,8 @@ def legend() -> str:
 def quadrants(picture: Picture) -> str:
     """What each quadrant hints at, and how many stand there."""
     told = "".join(
-        f'<div data-quadrant="{escape(q.title)}"><b>{escape(q.title)}</b> <small>{escape(count)}</small>'
-        f"<br>{escape(q.hint)}</div>"
+        f'<div data-quadrant="{escape(q.title)}"><b>{escape(t(q.title))}</b> <small>{escape(tell(count))}</small>'
+        f"<br>{escape(t(q.hint))}</div>"
         for q, count in picture.quadrants
     )
     return f'<div class="lv lv-quads">{told}</div>'
@@ -185,7 +190,7 @@ def quadrants(picture: Picture) -> str:
 
 def lines(rows: Iterable[Line], source: str) -> str:
     """Every replica of the picture as a row; its name leads to its verdict."""
-    heads = ("Replica", "KV usage", "GPU activity", "Waiting", "Stands in", "What binds", "Verdict")
+    heads = LINES
     body = "".join(_line(row, source, heads) for row in rows)
     return _table(heads, body)
 
@@ -193,15 +198,15 @@ def lines(rows: Iterable[Line], source: str) -> str:
 def _line(row: Line, source: str, heads: tuple[str, ...]) -> str:
     cells = (
         _named(row.instance, row.model, source),
-        f"{escape(row.kv)}{_small(row.kv_note)}",
-        f"{escape(row.activity)}{_small(row.joined)}",
-        escape(row.waiting),
-        f"{escape(row.where)}{_small(row.apart)}",
-        f"{escape(row.binds)}{_small(row.binds_why)}",
+        f"{escape(tell(row.kv))}{_small(tell(row.kv_note))}",
+        f"{escape(tell(row.activity))}{_small(tell(row.joined))}",
+        escape(tell(row.waiting)),
+        f"{escape(tell(row.where))}{_small(tell(row.apart))}",
+        f"{escape(tell(row.binds))}{_small(tell(row.binds_why))}",
         parts.tag(row.badge),
     )
     told = "".join(
-        f'<td{" class=n" if head in ("KV usage", "Waiting") else ""} data-l="{head}"><div>{cell}</div></td>'
+        f'<td{" class=n" if head in ("KV usage", "Waiting") else ""} data-l="{escape(t(head))}"><div>{cell}</div></td>'
         for head, cell in zip(heads, cells, strict=True)
     )
     return f'<tr data-replica="{escape(row.instance)}">{told}</tr>'
@@ -209,17 +214,17 @@ def _line(row: Line, source: str, heads: tuple[str, ...]) -> str:
 
 def missing(rows: Iterable[Missing], source: str) -> str:
     """The replicas without a place, and why."""
-    heads = ("Replica", "Known", "Not known, and why", "Verdict")
+    heads = MISSING
     body = "".join(
         f'<tr data-missing="{escape(row.instance)}">'
         + "".join(
-            f'<td data-l="{head}"><div>{cell}</div></td>'
+            f'<td data-l="{escape(t(head))}"><div>{cell}</div></td>'
             for head, cell in zip(
                 heads,
                 (
                     _named(row.instance, row.model, source),
-                    escape(row.known) or "neither",
-                    escape(row.why),
+                    escape(tell(row.known)) or escape(t("neither")),
+                    escape(tell(row.why)),
                     parts.tag(row.badge),
                 ),
                 strict=True,
@@ -241,5 +246,5 @@ def _small(text: str) -> str:
 
 
 def _table(heads: Iterable[str], body: str) -> str:
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    head = "".join(f'<th scope="col">{escape(t(text))}</th>' for text in heads)
     return f'<div class="lv"><table class="lv-rep"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

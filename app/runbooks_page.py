@@ -7,6 +7,7 @@ import streamlit as st
 import parts
 import picked
 from llmvitals.app.runbook import Page, pages, title
+from words import language, t
 
 OF = {True: "Symptom", False: "Cause"}
 
@@ -16,22 +17,22 @@ def main() -> None:
     st.html(parts.STYLE)
     known = {page.slug: page for page in pages()}
     if not known:
-        picked.notice("no-runbook", "This installation has no folder of runbooks.")
+        picked.notice("no-runbook", t("This installation has no folder of runbooks."))
         return
     asked = st.query_params.get("page", "")
     if asked and asked not in known:
-        picked.notice("no-runbook", f"'{asked}' has no page in this installation.")
+        picked.notice("no-runbook", t("'{slug}' has no page in this installation.", slug=asked))
     slug = asked if asked in known else next(iter(known))
     if st.session_state.get("page") != slug:
         st.session_state["page"] = slug  # a link, or the browser's way back
-    st.selectbox("Runbook", list(known), key="page", format_func=lambda one: _named(known[one]), on_change=remember)
-    language = picked.language((slug,))
-    st.title(title(slug, language) if language in known[slug].languages else known[slug].title)
-    picked.show_runbook(slug, language)
+    st.selectbox(t("Runbook"), list(known), key="page", format_func=lambda one: _named(known[one]), on_change=remember)
+    chosen = language()
+    st.title(title(slug, chosen) if chosen in known[slug].languages else known[slug].title)
+    picked.show_runbook(slug, chosen)
 
 
 def _named(page: Page) -> str:
-    return f"{OF[page.symptom]}: {page.title}"
+    return f"{t(OF[page.symptom])}: {title(page.slug, language()) if language() in page.languages else page.title}"
 
 
 def remember() -> None:

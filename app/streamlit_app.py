@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+import words
 from words import t
 
 # A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
@@ -23,4 +24,5 @@ page = st.navigation(
     [st.Page(file, title=t(title), url_path=path or None, default=not path) for file, title, path in PAGES]
 )
 st.set_page_config(page_title=f"{page.title} - llmvitals", page_icon=str(ICON), layout="wide")
+words.choose()
 page.run()

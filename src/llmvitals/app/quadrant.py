@@ -48,9 +48,9 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """The name of a quadrant, and where it is written (the left end of its first line)."""
+    """The name of a quadrant, and where it is written (the left end of its first line, see :func:`wrapped`)."""
 
-    lines: tuple[str, ...]
+    title: str
     x: float
     y: float
 
@@ -143,11 +143,14 @@ def picture(fleet: Fleet, chosen: tuple[str, str] = ("", ""), traces: Mapping[st
         y_limit=fleet.limits.activity,
         top=TOP,
         bottom=BOTTOM,
-        corners=tuple(
-            Corner(tuple(wrap(q.title, _WIDTH)), x_limit if q.full else 0.0, TOP if q.busy else 0.0) for q in QUADRANTS
-        ),
+        corners=tuple(Corner(q.title, x_limit if q.full else 0.0, TOP if q.busy else 0.0) for q in QUADRANTS),
         quadrants=tuple((q, _counted(q, fleet)) for q in QUADRANTS),
     )
+
+
+def wrapped(title: str) -> tuple[str, ...]:
+    """The words of a quadrant in lines that a phone has room for."""
+    return tuple(wrap(title, _WIDTH))
 
 
 def name_of(one: Replica) -> str:
