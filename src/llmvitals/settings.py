@@ -295,11 +295,23 @@ class Node(Struct, frozen=True):
             _one_of(key, value, SWITCH)
 
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
+TENANT_HEADER = "X-Scope-OrgID"
+_SECRET_HEADERS = frozenset(
+    {"authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "private-token"}
+)
+_HEADERS_OF_HTTP = frozenset({
+    *("host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te", "trailer"),
+    *("accept-encoding", "upgrade", "expect", "keep-alive", "proxy-authorization", "proxy-connection"),
+})  # fmt: skip
+
+
 class Access(Struct, frozen=True):
     """How a server lets us in. Secrets are named by the files that hold them, so that no settings file, address or log has one.
 
-    ``tenant``: the header ``X-Scope-OrgID`` of Mimir, Cortex, Loki and Thanos' receiver. Files are read anew for each
-    connection, for tokens are renewed where they lie.
+    ``tenant``: the header ``X-Scope-OrgID`` of Mimir, Cortex and GEM. Files are read anew for each request, for tokens are
+    renewed where they lie.
     """
 
     bearer_token_file: str = ""
@@ -312,6 +324,36 @@ class Access(Struct, frozen=True):
     cert_file: str = ""
     key_file: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse halves, two ways at once, headers that are not ours to set, and secrets that would stand in the file."""
+        for one, other in (("username", "password_file"), ("cert_file", "key_file")):
+            if bool(getattr(self, one)) != bool(getattr(self, other)):
+                raise ValueError(f"{one} and {other} go together")
+        if self.bearer_token_file and self.username:
+            raise ValueError("bearer_token_file and username are two ways to say who asks; give one")
+        if ":" in self.username:
+            raise ValueError("a username with ':' cannot be sent as basic authentication")
+        names = [name.lower() for name in (*self.headers, *self.header_files)]
+        sent = [*names, *(["authorization"] if self.bearer_token_file or self.username else [])]
+        sent += [TENANT_HEADER.lower()] if self.tenant else []
+        for name in (*self.headers, *self.header_files):
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"'{name[:40]}' is no header's name")
+            if name.lower() in _HEADERS_OF_HTTP:
+                raise ValueError(f"the header '{name}' is HTTP's own and cannot be set")
+            if sent.count(name.lower()) > 1:
+                raise ValueError(f"the header '{name}' is set twice")
+        secret = next((name for name in self.headers if name.lower() in _SECRET_HEADERS), None)
+        if secret is not None:
+            raise ValueError(f"the header '{secret}' holds a secret; name the file that holds it under header_files")
+        for what, value in (("tenant", self.tenant), *((f"the header '{k}'", v) for k, v in self.headers.items())):
+            if value and not _PRINTABLE.fullmatch(value):
+                raise ValueError(f"{what} may hold printable ASCII only")
+
+
+_ACCESS_FILES = ("bearer_token_file", "password_file", "ca_file", "cert_file", "key_file")
+"""Keys of :class:`Access` that name a file."""
+
 
 class Source(Struct, frozen=True):
     """A place the app may read from: an exporter (``/triage``) or a PromQL endpoint (Prometheus, Thanos, Mimir and others)."""
@@ -320,6 +362,17 @@ class Source(Struct, frozen=True):
     url: str
     kind: str = "exporter"  # exporter | prometheus
     access: Access = Access()
+
+    def __post_init__(self) -> None:
+        """Refuse an address that holds a secret: it would stand in links, on pages and in logs."""
+        try:
+            parts = urlsplit(self.url.strip())
+        except ValueError:  # what it is not is said where it is asked
+            return
+        if "@" in parts.netloc:
+            raise ValueError("a url may not hold a user or a password; name them under access: username, password_file")
+        if parts.query:
+            raise ValueError("a url may not hold a query; name secrets under access, in files")
 
 
 class Exporter(Struct, frozen=True):
@@ -496,6 +549,11 @@ def decode(data: object, *, place: str) -> Settings:
     """Parsed YAML as settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
     settings = convert(_worded(data), Settings, place=place, page="docs/settings.md")
     check_services(settings.targets, settings.services, place=place)
+    names = [source.name for source in settings.sources]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        remedy = "Give each a name of its own, for links know sources by it."
+        raise SettingsError(f"sources: two are named '{twice}'", place=place, remedy=remedy)
     return settings
 
 
@@ -561,7 +619,16 @@ def load(path: Path | str | None) -> Settings:
         part = _from(folder, getattr(settings, section), key)
         settings = msgspec.structs.replace(settings, **{section: part})
     targets = tuple(_from(folder, target, "probe_headers_file") for target in settings.targets)
-    return msgspec.structs.replace(settings, targets=targets)
+    sources = tuple(msgspec.structs.replace(one, access=_access_from(folder, one.access)) for one in settings.sources)
+    return msgspec.structs.replace(settings, targets=targets, sources=sources)
+
+
+def _access_from(folder: Path, access: Access) -> Access:
+    """The same with whole paths: another process may read them, from a folder of its own."""
+    given = {key: getattr(access, key) for key in _ACCESS_FILES}
+    paths = {key: str((folder / name).absolute()) for key, name in given.items() if name}
+    headers = {name: str((folder / file).absolute()) for name, file in access.header_files.items()}
+    return msgspec.structs.replace(access, **paths, header_files=headers)
 
 
 def _from(folder: Path, part: T, key: str) -> T:

@@ -48,7 +48,7 @@ def test_the_verdict_of_an_exporter_is_read():
     [
         (Answer(b"", 503), UnreachableError, "no verdict yet"),
         (Answer(b"", 404), UnreachableError, "status 404"),
-        (Answer(b"<html></html>"), PageError, "not with a verdict"),
+        (Answer(b"<html></html>"), PageError, "not JSON"),
         (Answer(b"[]"), PageError, "not with a verdict"),
         (Answer(b'{"status": "ok"}'), PageError, "not with a verdict"),
     ],

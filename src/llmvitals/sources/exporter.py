@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import requests
-
 from llmvitals.errors import PageError, UnreachableError
+from llmvitals.settings import Access, Source
+from llmvitals.sources.access import NOBODY, refused
+from llmvitals.sources.client import Client, Reply
 from llmvitals.sources.place import base_url, without_secrets
 
 TIMEOUT_SECONDS = 10.0
+MOST_ANSWER_BYTES = 64 * 1024 * 1024
+"""The largest answer that is read: a thousand targets with all their evidence take some 20 MiB."""
+
 SIGNATURE = b"llm_triage_verdict{"
 """A series that only an llmvitals exporter shows on its metrics page."""
+
+_OURS = "Give the URL of an llmvitals exporter."
 
 
 def is_exporter(page: bytes) -> bool:
@@ -20,40 +27,67 @@ def is_exporter(page: bytes) -> bool:
     return page.startswith(SIGNATURE) or b"\n" + SIGNATURE in page
 
 
-def triage_url(url: str) -> str:
-    """Where an exporter answers with its verdict, from any URL of it. Raises ``SettingsError`` for no URL."""
+def root_url(url: str) -> str:
+    """What an exporter's paths lie under, from any URL of it. Raises ``SettingsError`` for no URL."""
     parts = urlsplit(base_url(url))
     root = parts.path.removesuffix("/triage").removesuffix("/metrics").rstrip("/")
-    return urlunsplit((parts.scheme, parts.netloc, f"{root}/triage", "", ""))
+    return urlunsplit((parts.scheme, parts.netloc, root, "", ""))
 
 
-def read_triage(url: str) -> dict[str, Any]:
+def triage_url(url: str) -> str:
+    """Where an exporter answers with its verdict, from any URL of it. Raises ``SettingsError`` for no URL."""
+    return f"{root_url(url)}/triage"
+
+
+def fetch_json(
+    source: Source,
+    path: str,
+    query: Mapping[str, str | tuple[str, ...]] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_SECONDS,
+) -> object:
+    """What an exporter answers at a path like ``/triage``, let in as the source says.
+
+    Raises :class:`UnreachableError` without an answer, :class:`PageError` for one that is no JSON, and
+    :class:`SettingsError` where a file of its access cannot be read.
+    """
+    return _json(source.url, source.access, path, query or {}, timeout_s)
+
+
+def read_triage(url: str, access: Access = NOBODY) -> dict[str, Any]:
     """The exporter's verdict as the document of ``triage --json``.
 
-    Raises :class:`UnreachableError` without an answer, :class:`PageError` when the answer is not a verdict.
+    Raises as :func:`fetch_json`, and :class:`PageError` when the answer is not a verdict.
     """
-    wanted = triage_url(url)
-    place = without_secrets(wanted)
-    try:
-        answer = requests.get(wanted, timeout=TIMEOUT_SECONDS)
-    except requests.exceptions.RequestException as error:
-        raise UnreachableError(
-            f"cannot be reached ({type(error).__name__})", place=place, remedy="Check the URL and that it runs."
-        ) from None
-    if answer.status_code == requests.codes.service_unavailable:
-        raise UnreachableError(
+    document = _json(url, access, "/triage", {}, TIMEOUT_SECONDS)
+    if not isinstance(document, dict) or "verdict" not in document:
+        place = without_secrets(triage_url(url))
+        raise PageError("answered, but not with a verdict", place=place, remedy=_OURS)
+    return document
+
+
+def _json(url: str, access: Access, path: str, query: Mapping[str, str | tuple[str, ...]], timeout_s: float) -> object:
+    """The document at that path, beside which errors are told."""
+    wanted = f"{root_url(url)}{path}"
+    with Client(wanted, access, timeout_s=timeout_s, most_bytes=MOST_ANSWER_BYTES) as client:
+        reply = client.get("", query)
+        place = client.place
+        if not reply.ok:
+            raise _refusal(reply, client.masked(reply.text), access, place)
+    document = reply.document()
+    if document is None:
+        raise PageError("answered with something that is not JSON", place=place, remedy=_OURS)
+    return document
+
+
+def _refusal(reply: Reply, told: str, access: Access, place: str) -> UnreachableError:
+    found = refused(reply.status, "" if reply.document() is not None else told, access, place)
+    if isinstance(found, UnreachableError):
+        return found
+    if reply.status == 503:
+        return UnreachableError(
             "has no verdict yet (503)", place=place, remedy="Wait for its first cycle, then ask again."
         )
-    if not answer.ok:
-        raise UnreachableError(
-            f"answered with status {answer.status_code}", place=place, remedy="Give the URL of an llmvitals exporter."
-        )
-    try:
-        document = answer.json()
-    except requests.exceptions.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict) or "verdict" not in document:
-        raise PageError(
-            "answered, but not with a verdict", place=place, remedy="Give the URL of an llmvitals exporter."
-        )
-    return document
+    if reply.status == 400 and "http request to an https server" in told.lower():
+        return UnreachableError("speaks TLS there, and is asked without (400)", place=place, remedy="Write https://.")
+    return UnreachableError(f"answered with status {reply.status}", place=place, remedy=_OURS)

@@ -5,14 +5,16 @@ The verdict is then computed by the same walk as everywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from llmvitals.errors import PageError
 from llmvitals.schema import FAMILIES, IDENTITY, Kind, family_of
 from llmvitals.series import Labels, Series, Snapshot
+from llmvitals.settings import Access
 from llmvitals.sources import Observed
+from llmvitals.sources.access import NOBODY
 from llmvitals.sources.promql_api import Endpoint, Question, Stored, bare
 
 EXPORTED = "exported_"
@@ -35,19 +37,28 @@ class _Ours:
 
 
 def read_prometheus(
-    url: str, *, selector: str = "", at: float | None = None, seconds: float = 90.0
+    url: str,
+    *,
+    selector: str = "",
+    at: float | None = None,
+    seconds: float = 90.0,
+    access: Access = NOBODY,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[Observed, ...]:
     """The canonical samples of the ``seconds`` up to ``at`` (unix seconds; None is now), one target per instance.
 
     ``selector`` narrows down which: ``{namespace="chat"}``. Labels that the server added (``job``, its own ``instance``)
     are dropped, and ``exported_instance`` is undone. Where two scrapes stored the same instance (replicated servers), the
-    fuller one is taken. Raises :class:`UnreachableError`, :class:`PageError` or :class:`SettingsError`.
+    fuller one is taken. ``tell`` gets what the server says of an answer that is not whole. Raises
+    :class:`UnreachableError`, :class:`PageError` or :class:`SettingsError`.
     """
     question = Question(bare(selector), at, seconds)
-    with Endpoint(url) as endpoint:
+    with Endpoint(url, access=access) as endpoint:
         found = observed(endpoint.samples(NAMES, question))
         if not found:
             raise nothing(endpoint, question)
+        for one in endpoint.told if tell is not None else ():
+            tell(one)
     return found
 
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
-
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError, UnreachableError
-from llmvitals.sources.place import base_url, without_secrets
+from llmvitals.settings import Access
+from llmvitals.sources.access import NOBODY, refused
+from llmvitals.sources.client import Client, Reply, SlowError, TooLargeError
+
+__all__ = ["Endpoint", "Question", "SlowError", "Stored", "TooMuchError", "bare"]
 
 TIMEOUT_SECONDS = 30.0
+MOST_ANSWER_BYTES = 256 * 1024 * 1024
+"""The largest answer that is read: ten times what a thousand replicas' families of a minute and a half take."""
+
 MOST_QUERY_BYTES = 12_000
 """Of the names in one query: VictoriaMetrics takes 16 KiB (``-search.maxQueryLen``)."""
 
@@ -42,9 +45,6 @@ _TOO_MUCH = (
 _CHECK = "Check --selector, and the times asked for."
 _CHECK_SERVER = "Check that it knows the PromQL of Prometheus 2.33 and newer, and the times asked for."
 """That version has ``@ end()`` without a feature flag (its changelog). The query itself is not the user's."""
-
-_AWAY = (429, 502, 503, 504)
-"""Answers of a server, or of the proxy in front of it, that is there again in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,46 +72,35 @@ class TooMuchError(Exception):
     """The server refused a query for its size."""
 
 
-class SlowError(UnreachableError):
-    """The server did not answer in time."""
-
-
 class Endpoint:
-    """One PromQL endpoint; a context, for its connections. Credentials come from the URL or from ``~/.netrc``.
+    """One PromQL endpoint; a context, for its connections. ``access`` says how it lets us in; without one, credentials come from
+    the URL or from ``~/.netrc``.
 
     ``retries``: how often a server that went away is asked again, after 0, 1, 2, 4, ... seconds; one that never answered is not
     waited for. ``less``: options that ask for less.
     """
 
-    def __init__(self, url: str, *, retries: int = 0, less: str = ASK_FOR_LESS) -> None:
-        self._base, self._less, self._retries = base_url(url), less, retries
-        self._session = requests.Session()
+    def __init__(self, url: str, *, access: Access = NOBODY, retries: int = 0, less: str = ASK_FOR_LESS) -> None:
+        self._client = Client(url, access, timeout_s=TIMEOUT_SECONDS, most_bytes=MOST_ANSWER_BYTES)
+        self._less, self._retries = less, retries
         self._patient = False
+        self._told: dict[str, None] = {}
 
-    def _wait_for_it(self) -> None:
-        """From now on the server is known to be there."""
-        again = Retry(
-            total=self._retries,
-            read=False,  # a query that is too slow is as slow the next time
-            backoff_factor=0.5,
-            status_forcelist=_AWAY,
-            allowed_methods=None,  # queries change nothing, POSTed or not
-            raise_on_status=False,
-        )
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=again))
-        self._patient = True
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the server said of answers that are not whole: its warnings, each once."""
+        return tuple(self._told)
 
     @property
     def place(self) -> str:
         """Its address, without secrets."""
-        return without_secrets(self._base)
+        return self._client.place
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._session.close()
+        self._client.__exit__(kind, error, _)
 
     def samples(self, names: Sequence[str], question: Question) -> Iterator[Stored]:
         """All series of these names (regular expressions); where that is too much for the server, half of the names at a time.
@@ -142,13 +131,12 @@ class Endpoint:
         matchers = f'__name__=~"{"|".join(names)}"' + (f",{question.narrow}" if question.narrow else "")
         query = f"{{{matchers}}}[{max(1, round(question.seconds * 1000))}ms]"
         form = {"query": query} | ({} if question.at is None else {"time": f"{question.at:.3f}"})
-        # POST, because the names make a query longer than some proxies take in a URL.
-        answer = self._asked("POST", "query", data=form)
+        answer = self._asked("query", form)
         try:
             data: Any = self._data(answer)
             return [_stored(result) for result in data["result"]]
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise _refusal(answer, self.place) from None
+            raise self._refusal(answer) from None
 
     def names(self, start: float, end: float, narrow: str = "") -> frozenset[str]:
         """The names of all series between two moments (unix seconds), and perhaps of some beyond: servers look into whole blocks.
@@ -156,7 +144,7 @@ class Endpoint:
         Raises as :meth:`samples`.
         """
         form = {"start": f"{start:.3f}", "end": f"{end:.3f}"} | ({"match[]": f"{{{narrow}}}"} if narrow else {})
-        answer = self._asked("GET", "label/__name__/values", params=form)
+        answer = self._asked("label/__name__/values", form, listed=True)
         try:
             found: Any = self._data(answer)
             return frozenset(map(str, found))
@@ -165,7 +153,7 @@ class Endpoint:
                 f"refuses to list its names ({error})", place=self.place, remedy=f"Narrow it with {self._less}."
             ) from None
         except TypeError:
-            raise _refusal(answer, self.place) from None
+            raise self._refusal(answer) from None
 
     def now(self, query: str, at: float) -> list[Stored]:
         """What an expression is at a moment (unix seconds): one point for each series.
@@ -184,7 +172,7 @@ class Endpoint:
         )
 
     def _result(self, path: str, form: Mapping[str, str]) -> list[Stored]:
-        answer = self._asked("POST", path, data=form)
+        answer = self._asked(path, form)
         try:
             data: Any = self._data(answer, _CHECK_SERVER)
             if data["resultType"] == "scalar":
@@ -195,46 +183,71 @@ class Endpoint:
                 f"refuses the query for its size ({error})", place=self.place, remedy=f"Ask for less with {self._less}."
             ) from None
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise _refusal(answer, self.place) from None
+            raise self._refusal(answer) from None
 
-    def _asked(self, method: str, path: str, **form: Mapping[str, str]) -> requests.Response:
-        place = self.place
+    def _asked(self, path: str, form: Mapping[str, str], *, listed: bool = False) -> Reply:
+        retries = self._retries if self._patient else 0
         try:
-            answer = self._session.request(
-                method,
-                f"{self._base}/api/v1/{path}",
-                timeout=TIMEOUT_SECONDS,
-                data=form.get("data"),
-                params=form.get("params"),
-            )
-        except requests.exceptions.Timeout:
-            raise SlowError(
-                f"gave no answer in {TIMEOUT_SECONDS:g} s", place=place, remedy=f"Ask for less with {self._less}."
-            ) from None
-        except requests.exceptions.SSLError:
-            raise UnreachableError(
-                "has a certificate that cannot be verified", place=place, remedy="Set REQUESTS_CA_BUNDLE to its CA."
-            ) from None
-        except requests.exceptions.RequestException as error:
-            raise UnreachableError(
-                f"cannot be reached ({type(error).__name__})", place=place, remedy="Check the URL and that it runs."
-            ) from None
-        if self._retries and not self._patient and answer.ok:
-            self._wait_for_it()
+            if listed:
+                answer = self._client.again(f"/api/v1/{path}", form, retries=retries)
+            else:  # POST, because the names make a query longer than some proxies take in a URL
+                answer = self._client.query(f"/api/v1/{path}", form, retries=retries)
+        except TooLargeError as error:
+            raise TooMuchError(error.thing) from None
+        except SlowError as error:
+            raise SlowError(error.thing, place=error.place, remedy=f"Ask for less with {self._less}.") from None
+        self._patient = self._patient or answer.ok
         return answer
 
-    def _data(self, answer: requests.Response, remedy: str = _CHECK) -> object:
+    def _data(self, answer: Reply, remedy: str = _CHECK) -> object:
         document = _document(answer)
-        if answer.status_code in _STATUS or document is None or document.get("status") not in {"success", "error"}:
-            raise _refusal(answer, self.place)
+        if answer.status in _LOOKED_AT or document is None or document.get("status") not in {"success", "error"}:
+            raise self._refusal(answer)
         if document["status"] == "error":
-            message = str(document.get("error", ""))
+            message = self._client.masked(str(document.get("error", "")))
             if any(words in message.lower() for words in _TOO_MUCH):
                 raise TooMuchError(message)
-            if answer.status_code >= 500:
-                raise _refusal(answer, self.place)
+            if answer.status >= 500:
+                raise self._refusal(answer)
             raise SettingsError(f"refuses the query: {message}", place=self.place, remedy=remedy)
+        self._remember(document)
         return document["data"]
+
+    def _remember(self, document: Mapping[str, Any]) -> None:
+        """Keep what says that an answer is not whole: Thanos' warnings, and VictoriaMetrics' ``isPartial``."""
+        warnings = document.get("warnings")
+        for one in warnings if isinstance(warnings, list) else []:
+            self._told[self._client.masked(str(one))[:MOST_WARNING]] = None
+        if document.get("isPartial") is True:
+            self._told["isPartial: some of its storage nodes did not answer"] = None
+
+    def _refusal(self, answer: Reply) -> LlmvitalsError:
+        told = self._client.masked(_message(answer))
+        found = refused(answer.status, told, self._client.access, self.place)
+        if found is not None:
+            return found
+        if answer.status == 400 and "http request to an https server" in told.lower():
+            return UnreachableError(
+                "speaks TLS there, and is asked without (400)", place=self.place, remedy="Write https://."
+            )
+        if answer.status == 404 or (answer.status == 400 and "unsupported path" in told.lower()):
+            return UnreachableError(f"has no PromQL API there ({answer.status})", place=self.place, remedy=_WHERE)
+        if answer.status == 405:
+            return UnreachableError(
+                "does not take the query by POST (405)",
+                place=self.place,
+                remedy="Ask the server itself, or let its proxy pass POST /api/v1/query.",
+            )
+        if answer.status >= 400:
+            return UnreachableError(
+                f"answered with status {answer.status}", place=self.place, remedy="Look at its logs."
+            )
+        what = "HTML" if answer.text.lstrip()[:1] == "<" else "something else"
+        return PageError(
+            f"answered with {what}, not with the PromQL API",
+            place=self.place,
+            remedy="Give the URL that /api/v1/query lies under.",
+        )
 
 
 def bare(selector: str) -> str:
@@ -261,31 +274,23 @@ def _stored(result: Mapping[str, Any]) -> Stored:
     return Stored({str(k): str(v) for k, v in result["metric"].items()}, points)
 
 
-def _document(answer: requests.Response) -> dict[str, Any] | None:
-    try:
-        document = answer.json()
-    except requests.exceptions.JSONDecodeError:
-        return None
+def _document(answer: Reply) -> dict[str, Any] | None:
+    document = answer.document()
     return document if isinstance(document, dict) else None
 
 
-_STATUS: dict[int, tuple[str, str]] = {
-    401: ("asks for credentials (401)", "Put them into ~/.netrc, or into the URL as http://user:password@host."),
-    403: ("forbids this user to ask (403)", "Use credentials that may query."),
-    404: ("has no PromQL API there (404)", "Give the URL that /api/v1/query lies under, with its path prefix."),
-    405: ("does not take the query by POST (405)", "Ask the server itself, or let its proxy pass POST /api/v1/query."),
-}
+def _message(answer: Reply) -> str:
+    """What the server says of a refusal: the error in its JSON, else its text."""
+    document = _document(answer)
+    return str(document.get("error", "")) if document else answer.text
 
 
-def _refusal(answer: requests.Response, place: str) -> LlmvitalsError:
-    if answer.status_code in _STATUS:
-        thing, remedy = _STATUS[answer.status_code]
-        return UnreachableError(thing, place=place, remedy=remedy)
-    if answer.status_code >= 400:
-        return UnreachableError(f"answered with status {answer.status_code}", place=place, remedy="Look at its logs.")
-    what = "HTML" if answer.text.lstrip()[:1] == "<" else "something else"
-    return PageError(
-        f"answered with {what}, not with the PromQL API",
-        place=place,
-        remedy="Give the URL that /api/v1/query lies under.",
-    )
+_LOOKED_AT = (401, 403, 404, 405, 407)
+"""Statuses that say what is wrong, whatever is in the answer."""
+
+_WHERE = (
+    "Give the URL that /api/v1/query lies under, with its path prefix: Mimir's ends in /prometheus, that of a cluster of "
+    "VictoriaMetrics in /select/0/prometheus."
+)
+MOST_WARNING = 300
+"""Characters of a server's warning that are kept."""

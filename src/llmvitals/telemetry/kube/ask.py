@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError, UnreachableError
+from llmvitals.telemetry.innermost import innermost
 from llmvitals.telemetry.watchdog import Watchdog, watchdog, watched_pools
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -26,7 +26,6 @@ MAX_BYTES = 64 * 1024 * 1024
 
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _CHUNK = 262_144
-_CONNECTION = re.compile(r"^[^ (]*\(host=.*?\): ")
 RBAC = "exporters/kubernetes/rbac.yaml"
 
 
@@ -147,7 +146,7 @@ class Api:
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as failure:
             late = dog is not None and dog.fired
             refusal = _LATE if late else next((r for kind, r in _FAILURES if isinstance(failure, kind)), _UNASKED)
-            thing = refusal.thing.format(timeout=timeout_s, error=_innermost(failure))
+            thing = refusal.thing.format(timeout=timeout_s, error=innermost(failure))
             raise UnreachableError(thing, place=self.base, remedy=refusal.remedy) from None
 
     def _get(self, path: str, parameters: Mapping[str, str], until: float, left: float) -> bytes:
@@ -188,7 +187,7 @@ class Api:
                 return common
             token = ""
         except (OSError, ValueError) as failure:
-            raise self._no_token(f"cannot be read ({_innermost(failure)})") from None
+            raise self._no_token(f"cannot be read ({innermost(failure)})") from None
         if not token:
             raise self._no_token("is not there")
         return {**common, "Authorization": f"Bearer {token}"}
@@ -239,14 +238,3 @@ def _message(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]
-
-
-def _innermost(failure: BaseException) -> str:
-    """The cause behind what the transport wraps it in, shortened."""
-    while True:
-        inner = next((a for a in failure.args if isinstance(a, BaseException)), getattr(failure, "reason", None))
-        if not isinstance(inner, BaseException) or inner is failure:
-            break
-        failure = inner
-    text = _CONNECTION.sub("", str(failure)).split("\n", 1)[0]
-    return (text or type(failure).__name__)[:160]
