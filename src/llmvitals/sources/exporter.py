@@ -13,6 +13,9 @@ from llmvitals.sources.client import Client, Reply
 from llmvitals.sources.place import base_url, without_secrets
 
 TIMEOUT_SECONDS = 10.0
+PAGE_SECONDS = 5.0
+"""How long a page that somebody looks at waits for an answer."""
+
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 """The largest answer that is read: a thousand targets with all their evidence take some 20 MiB."""
 
@@ -44,7 +47,7 @@ def fetch_json(
     path: str,
     query: Mapping[str, str | tuple[str, ...]] | None = None,
     *,
-    timeout_s: float = TIMEOUT_SECONDS,
+    timeout_s: float = PAGE_SECONDS,
 ) -> object:
     """What an exporter answers at a path like ``/triage``, let in as the source says.
 

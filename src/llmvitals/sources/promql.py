@@ -57,8 +57,9 @@ def read_prometheus(
         found = observed(endpoint.samples(NAMES, question))
         if not found:
             raise nothing(endpoint, question)
-        for one in endpoint.told if tell is not None else ():
-            tell(one)
+        if tell is not None:
+            for one in endpoint.told:
+                tell(one)
     return found
 
 
