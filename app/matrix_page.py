@@ -10,9 +10,9 @@ from llmvitals.app import matrix
 from llmvitals.telemetry.mapping import EngineMap
 from llmvitals.telemetry.registry import engines
 from llmvitals.triage.view import NOTICES
-from words import t
+from words import later, t
 
-ABOUT = (
+ABOUT = later(
     "Of the families that are read, how many a source gives, and how each comes about: mapped from a series of its own, "
     "derived from others, or not available, and why. What the target you look at lacks right now is on the triage page."
 )

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import parts
 from llmvitals.app.matrix import Cell, Line, Overview, Part, Side
-from words import t, tell
+from words import later, t, tell
 
 # Columns of the wide table: that of the families stays in sight while the sources are moved under it.
 _SHEET = """
@@ -44,7 +44,7 @@ _SHEET = """
 """
 STYLE = f"<style>{_SHEET}</style>"
 
-HEADS = ("Family", "How", "Source series", "Versions, or why not")
+HEADS = (later("Family"), later("How"), later("Source series"), later("Versions, or why not"))
 """Of the table of one source."""
 
 

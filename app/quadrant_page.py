@@ -16,10 +16,10 @@ from llmvitals.settings import Settings, Source
 from llmvitals.triage.replica import Fleet
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.view import NOTICES, clock
-from words import t
+from words import later, t
 
-TITLE = "KV usage against compute"
-ABOUT = (
+TITLE = later("KV usage against compute")
+ABOUT = later(
     "Where a replica stands says which resource to look at first. The lines are the limits that the checks decide by. "
     "A full pool is healthy while nobody waits."
 )

@@ -11,7 +11,7 @@ import altair as alt
 
 import parts
 from llmvitals.app.quadrant import Line, Missing, Picture, Point, Tick, wrapped
-from words import t, tell
+from words import later, t, tell
 
 CALM, WAITS, LIMIT, WORDS = "#3d7fc4", "#d65a22", "#8a8f98", "#727a85"
 """Blue and vermilion differ in lightness too; whoever waits has a larger point and says so beside it."""
@@ -49,8 +49,16 @@ _SHEET = """
 STYLE = f"<style>{_SHEET}</style>"
 
 
-LINES = ("Replica", "KV usage", "GPU activity", "Waiting", "Stands in", "What binds", "Verdict")
-MISSING = ("Replica", "Known", "Not known, and why", "Verdict")
+LINES = (
+    later("Replica"),
+    later("KV usage"),
+    later("GPU activity"),
+    later("Waiting"),
+    later("Stands in"),
+    later("What binds"),
+    later("Verdict"),
+)
+MISSING = (later("Replica"), later("Known"), later("Not known, and why"), later("Verdict"))
 """The heads of the two tables."""
 
 INK = {"dark": "#e8eaed", "light": "#24292f"}

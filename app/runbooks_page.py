@@ -7,9 +7,9 @@ import streamlit as st
 import parts
 import picked
 from llmvitals.app.runbook import Page, pages, title
-from words import language, t
+from words import language, later, t
 
-OF = {True: "Symptom", False: "Cause"}
+OF = {True: later("Symptom"), False: later("Cause")}
 
 
 def main() -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 import streamlit as st
 
 import words
-from words import t
+from words import later, t
 
 # A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
 ICON = Path(__file__).with_name("icon.svg")
 
 PAGES: tuple[tuple[str, str, str], ...] = (
-    ("triage_page.py", "Triage", ""),
-    ("quadrant_page.py", "KV usage against compute", "replicas"),
-    ("runbooks_page.py", "Runbooks", "runbooks"),
-    ("matrix_page.py", "What each source can say", "sources"),
+    ("triage_page.py", later("Triage"), ""),
+    ("quadrant_page.py", later("KV usage against compute"), "replicas"),
+    ("runbooks_page.py", later("Runbooks"), "runbooks"),
+    ("matrix_page.py", later("What each source can say"), "sources"),
 )
 """The pages in their order: file, title, and the path in the address ('' for the first)."""
 

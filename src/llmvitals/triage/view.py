@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from llmvitals.triage.checks import BY_CAUSE
+from llmvitals.triage.course import Began
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import (
     Action,
     Blind,
+    Change,
     CheckResult,
     ClassShare,
     Evidence,
     Finding,
+    LookAlike,
     Outcome,
     Resource,
     State,
@@ -143,6 +146,30 @@ class Card:
     setting: str
     note: str
     source: str
+    effect: str = ""
+    verify: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What would change the verdict: a signal, its number now, where it would have to be, and what it would be then."""
+
+    signal: str
+    title: str
+    now: str
+    to: str
+    then: Badge
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A cause that looks like the leading one: its title, why it is not it, and the row that decides, where one does."""
+
+    cause: str
+    title: str
+    why: str
+    row: Row | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +222,8 @@ class View:
     scope: str
     window: str
     classes: tuple[ClassRow, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    alike: tuple[Alike, ...] = ()
 
 
 def present(verdict: Verdict) -> View:
@@ -212,7 +241,31 @@ def present(verdict: Verdict) -> View:
         scope=_scope(verdict.scope),
         window=_window(verdict.window),
         classes=tuple(class_row(one) for one in verdict.classes),
+        turns=tuple(map(_turn, verdict.changes)),
+        alike=tuple(map(_alike, verdict.lookalikes)),
     )
+
+
+def _turn(change: Change) -> Turn:
+    """As read aloud: ``< 95 %`` of a signal that is at 98.5 % now. A cause's title goes with the outcome's word."""
+    then = (
+        OUTCOMES[Outcome(change.outcome)] if change.outcome in _OUTCOME_SLUGS else Badge(change.outcome, "", Tone.QUIET)
+    )
+    return Turn(
+        change.signal,
+        change.title,
+        "no data" if change.value is None else with_unit(change.value, change.unit),
+        f"{_SIGNS.get(change.op, change.op)} {with_unit(change.bound, change.unit)}",
+        then,
+        cause_title(change.cause) if change.cause else "",
+    )
+
+
+_OUTCOME_SLUGS = frozenset(outcome.value for outcome in Outcome)
+
+
+def _alike(one: LookAlike) -> Alike:
+    return Alike(one.cause, cause_title(one.cause), one.why, row(one.evidence) if one.evidence else None)
 
 
 def class_row(one: ClassShare) -> ClassRow:
@@ -297,6 +350,8 @@ def _card(finding: Finding) -> Card:
         setting=setting_line(finding.action),
         note=finding.note,
         source=BY_CAUSE[finding.cause].source if finding.cause in BY_CAUSE else "",
+        effect=finding.action.effect,
+        verify=finding.action.verify,
     )
 
 
@@ -326,6 +381,17 @@ def clock(t: float) -> str:
     return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def moment(t: float, beside: float) -> str:
+    """A moment (unix seconds) in UTC, its date left out where it is that of ``beside``: ``14:03:22 UTC``."""
+    full = clock(t)
+    return full[11:] if full[:10] == clock(beside)[:10] else full
+
+
+def since_when(began: Began, now: float) -> tuple[str, str]:
+    """A text with ``{moment}`` in it, and that moment. ``now`` (unix seconds): the end of the window that was judged."""
+    return ("since before {moment}" if began.before else "since {moment}"), moment(began.t, now)
+
+
 def _window(window: Mapping[str, object]) -> str:
     parts = []
     start, end, pages = window.get("start"), window.get("end"), window.get("pages")
@@ -334,3 +400,8 @@ def _window(window: Mapping[str, object]) -> str:
     if isinstance(pages, int):
         parts.append(f"{pages} pages")
     return " · ".join(parts)
+
+
+BADGES: tuple[Badge, ...] = (*_HOLDS.values(), *_WITHIN.values(), *_KEPT.values())
+WORDS: tuple[str, ...] = ("not known", "no data", *_BINDS.values(), *_FALLBACK.values(), *(word for _, word in _TRUST))
+"""Words that are shown and stand in no other table: what a translation needs."""
