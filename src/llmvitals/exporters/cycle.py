@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -30,7 +30,7 @@ from llmvitals.exporters.spans.places import place_of
 from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Labels, Snapshot
-from llmvitals.settings import Settings, Target
+from llmvitals.settings import Service, Settings, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import SERVICE_KIND, joined
 from llmvitals.sources.beside import left_over
@@ -57,7 +57,8 @@ class Cycle:
     ``blocks`` are the families of the page, ``page`` their text (format 0.0.4) without the exporter's own metrics.
     ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals,
     verdict and promises alone: its engines' families are there already, and a sum over a page must not count them twice.
-    ``counted``: the counters of promises. ``history``: how many of each target are kept.
+    ``counted``: the counters of promises. ``history``: how many of each target are kept. ``window``: the snapshots that were
+    judged, target by target, before ``services`` and gateways (``fronts``: by engine) were joined.
     """
 
     began: float
@@ -71,6 +72,9 @@ class Cycle:
     blocks: tuple[Block, ...]
     page: bytes
     counted: tuple[Group, ...] = ()
+    window: tuple[Observed, ...] = ()
+    services: tuple[Service, ...] = ()
+    fronts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Traces(Protocol):
@@ -214,7 +218,8 @@ class Engine:
         watches = self._watches.values()
         for watch in watches:
             watch.forget(oldest - MARGIN_INTERVALS * config.interval_seconds)
-        views = self._together(oldest)
+        seen, fronts = self._window(oldest), self._fronts()
+        views = self._together(seen, fronts)
         engines = {one.name: one.engines for one in views if one.engines}
         places = self._places(engines)
         judged, judging = judge([s for one in views for s in one.snapshots], self.settings, engines, places)
@@ -244,17 +249,26 @@ class Engine:
             blocks=blocks,
             page=page,
             counted=counted,
+            window=seen,
+            services=self._services,
+            fronts=fronts,
         )
 
-    def _together(self, oldest: float) -> tuple[Observed, ...]:
-        """What is judged: every target's pages of the window, gateways joined to what stands behind them, and services."""
-        seen = [
+    def _window(self, oldest: float) -> tuple[Observed, ...]:
+        """Every target's pages of the window."""
+        return tuple(
             Observed(watch.name, watch.target.kind, tuple(s for s in watch.history if s.t >= oldest))
             for watch in self._watches.values()
-        ]
-        fronts = {watch.name: watch.target.gateway for watch in self._watches.values() if watch.target.gateway}
+        )
+
+    def _fronts(self) -> dict[str, str]:
+        """The gateway in front of each engine that names one."""
+        return {watch.name: watch.target.gateway for watch in self._watches.values() if watch.target.gateway}
+
+    def _together(self, seen: tuple[Observed, ...], fronts: Mapping[str, str]) -> tuple[Observed, ...]:
+        """What is judged: the targets, gateways joined to what stands behind them, and services."""
         if not (self._services or fronts or len(seen) == 2):
-            return tuple(seen)  # nothing can belong together, and looking for it costs time
+            return seen  # nothing can belong together, and looking for it costs time
         return joined(seen, self._services, fronts)
 
     def _newest(self, views: Sequence[Observed], apart: Collection[str]) -> Iterator[Snapshot]:

@@ -14,6 +14,7 @@ LINKS = (
     ("/triage", "the verdict with its evidence, as JSON"),
     ("/history", "how the vital signs moved, as JSON"),
     ("/replicas", "KV usage beside the activity of GPUs, engine by engine, as JSON"),
+    ("/capture", "the pages of the window that was judged, as a zip file for llmvitals triage"),
     ("/healthz", "whether cycles finish"),
     ("/readyz", "whether the first cycle is finished"),
 )

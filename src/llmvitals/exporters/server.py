@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from prometheus_client.exposition import gzip_accepted
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -14,6 +16,7 @@ from starlette.routing import Route
 
 from llmvitals.exporters.answer import OPENMETRICS, SCRAPE_TIMEOUT, TEXT, Pages, deadline, wants_openmetrics
 from llmvitals.exporters.board import Board
+from llmvitals.exporters.capture import TooLargeError, known, packed
 from llmvitals.exporters.guard import Limits
 from llmvitals.exporters.judge import Scoped
 from llmvitals.exporters.landing import HEADERS, landing
@@ -34,6 +37,7 @@ class Site:
         self.web = web or Web()
         self.own = SelfMetrics(board)
         self._pages = Pages(self.own)
+        self._packing = asyncio.Lock()
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -43,6 +47,7 @@ class Site:
             "/triage": self.triage,
             "/history": self.history,
             "/replicas": self.replicas,
+            "/capture": self.capture,
             "/healthz": self.healthz,
             "/readyz": self.readyz,
         }
@@ -84,6 +89,25 @@ class Site:
         if self.board.newest is None:
             return _problem(503, "the first cycle is not finished")
         return JSONResponse(document_of_replicas(self.board.newest, self.settings))
+
+    async def capture(self, request: Request) -> Response:
+        """The window that the newest verdicts were given on, as a recording: of the targets named by ``instance``, or of the
+        worst ones. One is packed at a time, in a thread of its own, so that scrapes are answered meanwhile.
+        """
+        cycle = self.board.newest
+        if cycle is None:
+            return _problem(503, "the first cycle is not finished")
+        wanted = request.query_params.getlist("instance")
+        if not known(cycle, wanted):
+            return _problem(404, "no such target; instance must be as on the page")
+        async with self._packing:
+            try:
+                body = await run_in_threadpool(packed, cycle, self.settings, wanted)
+            except TooLargeError as error:
+                return _problem(413, str(error))
+        name = f"llmvitals-{datetime.fromtimestamp(cycle.ended, UTC):%Y%m%dT%H%M%SZ}.zip"
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return Response(body, media_type="application/zip", headers=headers)
 
     async def healthz(self, request: Request) -> Response:
         """200 while cycles finish, 503 when the newest is so old that the cycle must be stuck."""

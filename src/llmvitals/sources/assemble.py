@@ -61,11 +61,21 @@ def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
 
 
 def observed(
-    feeds: Sequence[Feed], limits: Limits | None = None, services: Sequence[Service] = ()
+    feeds: Sequence[Feed],
+    limits: Limits | None = None,
+    services: Sequence[Service] = (),
+    *,
+    start: float | None = None,
+    end: float | None = None,
 ) -> tuple[Observed, ...]:
     """Canonical snapshots per target, those of services first. What is beside an engine is merged into it, and so is the
     gateway in front of it; what fits no engine stays by itself.
+
+    ``start``, ``end`` (unix seconds): only the pages from and up to then are given; earlier ones are read all the same, for
+    what a page means may follow from those before it.
     """
+    first = float("-inf") if start is None else start
+    last = float("inf") if end is None else end
     engines = [feed for feed in feeds if not _is_beside(feed)]
     owners = {id(feed): _owner(feed, engines) for feed in feeds if _is_beside(feed)}
     beside = [_Beside(feed, owner, tuple(_read(feed, limits))) for feed in feeds if (owner := owners.get(id(feed)))]
@@ -73,7 +83,7 @@ def observed(
     for feed in feeds:
         if owners.get(id(feed)) is None:
             pages = (with_role(page, feed.role) for page in _snapshots(feed, beside, limits))
-            seen.append(Observed(feed.name, feed.kind, tuple(pages)))
+            seen.append(Observed(feed.name, feed.kind, tuple(page for page in pages if first <= page.t <= last)))
     return joined(seen, services, {feed.name: feed.gateway for feed in feeds if feed.gateway})
 
 

@@ -3,7 +3,7 @@
 Format 1: ``{"format": 1, "targets": [{"name", "kind", "scrapes": [{"t", "file", "took", "status"}]}]}``, beside which
 ``services`` may stand as in the settings, and with a target its ``role`` and its ``gateway``. ``t`` is the unix time at which
 the page had arrived, ``took`` the seconds the target needed; a scrape without an answer has no file and may carry ``error``.
-Pages may be gzip-compressed.
+Pages may be gzip-compressed. ``judged`` may say by which promises and thresholds, and over which moments, a verdict was given.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ from typing import overload
 import msgspec
 
 from llmvitals.errors import CaptureError
-from llmvitals.settings import ROLES, Service
+from llmvitals.settings import ROLES, Service, Settings, Slo, Struct, Thresholds
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import Feed, observed
 from llmvitals.telemetry.ingest import KINDS, Limits, RawPage
 from llmvitals.telemetry.ingest.page import TooLargeError, inflate
 
 INDEX = "capture.json"
+INSIDE = "capture"
+"""The folder of the recording in that of an incident's report."""
 FORMAT = 1
 MAX_PAGE_BYTES = 64 * 1024 * 1024
 """A page larger than this after decompression is no metrics page: it protects against a decompression bomb."""
 
 
 class Scrape(msgspec.Struct, frozen=True):
-    """One attempt at one target; ``file`` is None when no answer came."""
+    """One attempt at one target; ``file`` is None when no answer came. ``detail``: as that of a raw page."""
 
     t: float
     file: str | None = None
     took: float | None = None
     status: int | None = None
     error: str = ""
+    detail: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,12 +55,28 @@ class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     gateway: str = ""
 
 
+class Judged(Struct, frozen=True):
+    """By what a verdict on a recording was given: promises, thresholds, and the pages from ``start`` to ``end`` (unix seconds;
+    None: as far as there are pages).
+    """
+
+    slo: Slo = Slo()
+    thresholds: Thresholds = Thresholds()
+    start: float | None = None
+    end: float | None = None
+
+    def settings(self, own: Settings) -> Settings:
+        """The settings with these promises and thresholds."""
+        return msgspec.structs.replace(own, slo=self.slo, thresholds=self.thresholds)
+
+
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of ``capture.json``."""
 
     format: int
     targets: tuple[Recorded, ...] = ()
     services: tuple[Service, ...] = ()
+    judged: Judged | None = None
 
 
 class Pages(Sequence[RawPage]):
@@ -79,7 +98,7 @@ class Pages(Sequence[RawPage]):
             return Pages(self._folder, self._scrapes[at])
         scrape = self._scrapes[at]
         body = None if scrape.file is None else read_page(self._folder / scrape.file)
-        return RawPage(scrape.t, scrape.took, scrape.status, body, scrape.error)
+        return page_of(scrape, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +107,17 @@ class RawTarget:
 
     name: str
     kind: str
-    pages: Pages
+    pages: Sequence[RawPage]
     engine: str = ""
     gpus: tuple[str, ...] = ()
     role: str = ""
     gateway: str = ""
+
+
+def page_of(scrape: Scrape, body: bytes | None) -> RawPage:
+    """A recorded scrape as it came, with what its file holds."""
+    detail = "" if scrape.detail is msgspec.UNSET else scrape.detail
+    return RawPage(scrape.t, scrape.took, scrape.status, body, scrape.error, detail)
 
 
 def read_page(path: Path) -> bytes:
@@ -113,18 +138,22 @@ def read_page(path: Path) -> bytes:
 
 def raw(path: Path | str) -> tuple[RawTarget, ...]:
     """The recorded targets with their pages, for a replay. Raises :class:`CaptureError`, also for a missing page."""
-    return _targets(*_opened(path))
+    return targets_of(*opened(path))
 
 
-def _opened(path: Path | str) -> tuple[Index, Path]:
+def opened(path: Path | str) -> tuple[Index, Path]:
+    """The index of a recording and its folder; of an incident's report, the recording in it. Raises :class:`CaptureError`."""
     given = Path(path)
     folder = given.parent if given.name == INDEX else given
+    if not (folder / INDEX).exists() and (folder / INSIDE / INDEX).exists():
+        folder = folder / INSIDE
     index = _index(folder)
     _check(index, folder)
     return index, folder
 
 
-def _targets(index: Index, folder: Path) -> tuple[RawTarget, ...]:
+def targets_of(index: Index, folder: Path) -> tuple[RawTarget, ...]:
+    """The targets of an index with their pages."""
     return tuple(
         RawTarget(
             target.name,
@@ -143,13 +172,23 @@ def read_capture(
     path: Path | str, *, limits: Limits | None = None, services: Sequence[Service] = ()
 ) -> tuple[Observed, ...]:
     """A recording as canonical snapshots, GPUs and gateways joined to engines, engines to services: those that it names, or
-    else ``services``. Raises :class:`CaptureError`.
+    else ``services``; where it says which moments were judged, those alone. Raises :class:`CaptureError`.
     """
-    index, folder = _opened(path)
-    feeds = [
-        Feed(t.name, t.kind, t.pages, t.engine, t.gpus, role=t.role, gateway=t.gateway) for t in _targets(index, folder)
-    ]
-    return observed(feeds, limits, index.services or services)
+    index, folder = opened(path)
+    judged = index.judged or Judged()
+    feeds = [feed_of(target) for target in targets_of(index, folder)]
+    return observed(feeds, limits, index.services or services, start=judged.start, end=judged.end)
+
+
+def feed_of(target: RawTarget) -> Feed:
+    """A recorded target as what snapshots are made of."""
+    t = target
+    return Feed(t.name, t.kind, t.pages, t.engine, t.gpus, role=t.role, gateway=t.gateway)
+
+
+def judged_by(path: Path | str) -> Judged | None:
+    """By what a verdict on a recording was given, where it says so. Raises :class:`CaptureError`."""
+    return opened(path)[0].judged
 
 
 def _index(folder: Path) -> Index:

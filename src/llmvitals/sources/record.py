@@ -50,7 +50,7 @@ class Recorder:
         if page.body is not None:
             file = f"{self._numbers[name]}-{len(scrapes):05d}.prom.gz"
             self._write(file, gzip.compress(page.body, mtime=0))
-        scrapes.append(Scrape(page.t, file, page.took, page.status, page.error))
+        scrapes.append(Scrape(page.t, file, page.took, page.status, page.error, page.detail or msgspec.UNSET))
         if self._saved is None or page.t - self._saved >= SAVE_SECONDS:
             self.save()
             self._saved = page.t
@@ -58,7 +58,10 @@ class Recorder:
     def save(self) -> None:
         """Write the index in one step: readers see the old one or the new one, never half of it."""
         targets = tuple(structs.replace(target, scrapes=tuple(self._scrapes[target.name])) for target in self._targets)
-        self._write(INDEX, msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets, self._services)), indent=1))
+        self._write(
+            INDEX,
+            msgspec.json.format(msgspec.json.encode(Index(FORMAT, targets, self._services)), indent=1),
+        )
 
     def _write(self, name: str, data: bytes) -> None:
         part = self._folder / f"{name}.part"

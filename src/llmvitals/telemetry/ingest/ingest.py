@@ -87,7 +87,7 @@ class Ingest:
         if adapter is not passthrough.ADAPTER:  # an exporter may have said that the target behind it is down
             for series, value in self._target(page, up=1.0).items():
                 samples.setdefault(series, value)
-        return Snapshot(page.t, samples)
+        return Snapshot(page.t, samples, page.detail)
 
     def _own(self, family: str) -> Series:
         return Series(family, tuple(sorted(self._base.items())))

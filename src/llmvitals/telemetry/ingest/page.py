@@ -24,6 +24,7 @@ class RawPage:
 
     ``t``: unix seconds at which the page had arrived; ``took``: seconds it took to answer, None when unknown; ``status``:
     HTTP status, None when there was no answer or it was not recorded; ``error``: a sentence when the fetch failed.
+    ``detail``: of a page of canonical families, what whoever wrote it had to say of the scrape behind it.
     """
 
     t: float
@@ -31,6 +32,7 @@ class RawPage:
     status: int | None
     body: bytes | None
     error: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
