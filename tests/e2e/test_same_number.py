@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from llmvitals.alerts import names
 from llmvitals.alerts.recording import recording_groups
-from llmvitals.app.promql import ask_prometheus
+from llmvitals.app.chosen import ask_prometheus
 from llmvitals.cli import main
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.schema import BY_NAME

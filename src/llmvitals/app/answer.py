@@ -7,28 +7,57 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from llmvitals.errors import PageError
-from llmvitals.triage.history import Trace
+from llmvitals.triage.report import severity
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.verdict import Verdict
+from llmvitals.triage.verdict import Outcome, Verdict
+from llmvitals.triage.view import OUTCOMES, cause_title
 
 Scope = Mapping[str, str]
 """``instance`` and ``model``; an empty one leaves the choice to the source."""
 
+Key = tuple[str, str]
+"""(instance, model)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One scope of a source and how it stands: slugs of its verdict and of its leading cause ('' where none leads)."""
+    """One scope of a source and how it stands: slugs of its verdict and of its leading cause ('' where none leads).
+
+    ``confidence``: in that cause, 0-1.
+    """
 
     instance: str
     model: str
     verdict: str
     leading: str
+    confidence: float = 0.0
 
     @property
-    def label(self) -> str:
-        """As listed: what it is, then how it stands."""
-        name = " · ".join(part for part in (self.instance, self.model) if part)
-        return f"{name} ({self.leading or self.verdict})"
+    def key(self) -> Key:
+        """Which scope it is."""
+        return self.instance, self.model
+
+    @property
+    def choice(self) -> Choice:
+        """As it is listed."""
+        return Choice(named(*self.key), cause_title(self.leading) if self.leading else _word(self.verdict))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One scope in a list: its name, and how it stands ('' where that is not known), which is said first."""
+
+    name: str
+    stands: str = ""
+
+
+def named(instance: str, model: str) -> str:
+    """A scope as people name it."""
+    return " · ".join(part for part in (instance, model) if part)
+
+
+def _word(verdict: str) -> str:
+    return OUTCOMES[Outcome(verdict)].word if verdict in Outcome else verdict
 
 
 class UnknownScopeError(PageError):
@@ -39,14 +68,19 @@ class UnknownScopeError(PageError):
         self.members = members
 
 
-def listed(members: tuple[Member, ...], current: tuple[str, str], note: str = "") -> dict[tuple[str, str], str]:
-    """(instance, model) to label, the current one among them even where the source does not list it (``note``: then)."""
-    found = {(m.instance, m.model): m.label for m in members}
-    found.setdefault(current, " · ".join(part for part in current if part) + note)
+def ordered(members: Iterable[Member]) -> tuple[Member, ...]:
+    """Worst first, as every list of scopes is."""
+    return tuple(sorted(members, key=lambda one: severity(one.verdict, one.confidence)))
+
+
+def listed(members: Iterable[Member], current: Key) -> dict[Key, Choice]:
+    """The scopes to choose from, the current one among them even where the source does not list it."""
+    found = {one.key: one.choice for one in members}
+    found.setdefault(current, Choice(named(*current)))
     return found
 
 
-def meant(scope: Scope, known: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+def meant(scope: Scope, known: Iterable[Key]) -> Key | None:
     """Which of the known (instance, model) a scope means, None where none of them.
 
     A target that has given no page for a while names no model any more: a link to it and its model finds it by its instance.
@@ -59,12 +93,12 @@ def meant(scope: Scope, known: Iterable[tuple[str, str]]) -> tuple[str, str] | N
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a source said of one scope, how its signals moved, the scopes to choose from, when it was asked (unix s)."""
+    """What a source said of one scope, the scopes to choose from (worst first), and when it was asked (unix s)."""
 
     verdict: Verdict
-    traces: Mapping[str, Trace]
     members: tuple[Member, ...]
     asked: float
+    notes: tuple[str, ...] = ()
 
     def age(self, now: float) -> float | None:
         """Seconds from the window's end to ``now``; None where the window has no end."""
@@ -74,13 +108,13 @@ class Answer:
     def age_text(self) -> str:
         """How old the data are, for people."""
         age = self.age(time.time())
-        return "" if age is None else f"data {with_unit(max(1, round(age)), 'seconds')} old"
+        return "" if age is None else with_unit(max(1, round(age)), "seconds")
 
-    def choices(self, scope: Scope) -> dict[tuple[str, str], str]:
-        """(instance, model) to label, the current one among them even where the source no longer lists it."""
+    def choices(self, scope: Scope) -> dict[Key, Choice]:
+        """The scopes to choose from, the current one among them even where the source no longer lists it."""
         return listed(self.members, self.current(scope))
 
-    def current(self, scope: Scope) -> tuple[str, str]:
+    def current(self, scope: Scope) -> Key:
         """The scope that the verdict is about."""
         told = self.verdict.scope
         instance, model = (str(told.get(key) or scope.get(key, "")) for key in ("instance", "model"))

@@ -1,23 +1,18 @@
-"""Asks a source for its verdict and for how its signals moved. What fails comes back as a value to be shown."""
+"""Asks a source for its verdict. What fails comes back as a value to be shown."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 
-import requests
-
-from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, listed, meant
-from llmvitals.app.promql import ask_prometheus
-from llmvitals.errors import LlmvitalsError, PageError, UnreachableError
+from llmvitals.app.answer import Answer, Choice, Key, Member, Scope, UnknownScopeError, listed, meant, ordered
+from llmvitals.app.chosen import ask_prometheus
+from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
-from llmvitals.triage import document, history
+from llmvitals.sources.exporter import fetch_json, triage_url
+from llmvitals.triage import document
 from llmvitals.triage.verdict import Verdict
-
-CONNECT_SECONDS = 2.0
-ANSWER_SECONDS = 5.0
 
 OLD_INTERVALS = 4
 """Intervals of the exporter (beside its scrape's time limit) after which its newest verdict is called old."""
@@ -35,11 +30,11 @@ class Failure:
     remedy: str
     members: tuple[Member, ...] = ()
 
-    def choices(self, scope: Scope) -> dict[tuple[str, str], str]:
-        """(instance, model) to label, like those of an answer, with the one that is not known."""
-        return listed(self.members, self.current(scope), " (not known)")
+    def choices(self, scope: Scope) -> dict[Key, Choice]:
+        """The scopes to choose from, like those of an answer, with the one that is not known."""
+        return listed(self.members, self.current(scope))
 
-    def current(self, scope: Scope) -> tuple[str, str]:
+    def current(self, scope: Scope) -> Key:
         """The scope that was asked for."""
         return scope.get("instance", ""), scope.get("model", "")
 
@@ -70,17 +65,9 @@ def too_old(age: float, settings: Settings) -> bool:
 
 
 def _exporter(source: Source, scope: Scope, at: float | None, settings: Settings) -> Answer:
-    """An exporter knows the present only. A missing history costs the lines of the charts, not the verdict."""
-    base = source.url.rstrip("/")
-    found = get_json(f"{base}/triage", {})
-    members, verdict = _members(found), _chosen(found, scope, f"{base}/triage")
-    told = {key: str(verdict.scope.get(key) or "") for key in ("instance", "model")}
-    signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
-    try:
-        traces = history.decode(get_json(f"{base}/history", {**told, "signal": signals}), place=f"{base}/history")
-    except LlmvitalsError:
-        traces = {}
-    return Answer(verdict, traces, members, time.time())
+    """An exporter knows the present only."""
+    place, found = triage_url(source.url), fetch_json(source, "/triage")
+    return Answer(_chosen(found, scope, place), _members(found), time.time())
 
 
 def _rows(found: object) -> list[dict[str, object]]:
@@ -108,45 +95,22 @@ def _chosen(found: object, scope: Scope, place: str) -> Verdict:
 
 
 def _members(found: object) -> tuple[Member, ...]:
-    return tuple(
+    return ordered(
         Member(
             instance=str(row.get("name") or ""),
             model=str(row.get("model") or ""),
             verdict=str(row.get("verdict") or ""),
             leading=str(row.get("leading") or ""),
+            confidence=_confidence(row.get("detail")),
         )
         for row in _rows(found)
     )
 
 
-def get_json(url: str, query: Mapping[str, str | tuple[str, ...]]) -> object:
-    """What an exporter answers there. Raises :class:`UnreachableError` or :class:`PageError`."""
-    try:
-        answer = requests.get(url, params=dict(query), timeout=(CONNECT_SECONDS, ANSWER_SECONDS))
-    except requests.Timeout:
-        raise UnreachableError(
-            f"gave no answer within {ANSWER_SECONDS:g} s", place=url, remedy="Check that the exporter there is alive."
-        ) from None
-    except requests.RequestException:
-        raise UnreachableError(
-            "nothing answers there",
-            place=url,
-            remedy="Start the exporter, or correct the source's url in the settings.",
-        ) from None
-    if answer.status_code != HTTPStatus.OK:
-        raise UnreachableError(
-            f"answered {answer.status_code} {answer.reason}".rstrip(),
-            place=url,
-            remedy="Check the path, the credentials and the exporter's own log.",
-        )
-    try:
-        return answer.json()
-    except requests.JSONDecodeError:
-        raise PageError(
-            "answered with something that is not JSON",
-            place=url,
-            remedy="Point the source at an llmvitals exporter; its /triage answers with JSON.",
-        ) from None
+def _confidence(detail: object) -> float:
+    leading = detail.get("leading") if isinstance(detail, dict) else None
+    found = leading.get("confidence") if isinstance(leading, dict) else None
+    return float(found) if isinstance(found, (int, float)) else 0.0
 
 
 _KINDS: Mapping[str, Callable[[Source, Scope, float | None, Settings], Answer]] = {

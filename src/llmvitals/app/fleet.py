@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from llmvitals.app.ask import Failure, get_json
-from llmvitals.app.promql import lines, windows
+from llmvitals.app.ask import Failure
+from llmvitals.app.past import lines
+from llmvitals.app.promql import windows
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
+from llmvitals.sources.exporter import fetch_json
 from llmvitals.triage import history
 from llmvitals.triage.history import Trace
 from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode, is_replica, limits_of, replica
@@ -39,18 +41,18 @@ def ask_trail(source: Source, one: Replica, at: float | None, settings: Settings
 
 def _exporter(source: Source, at: float | None, settings: Settings) -> Fleet:
     place = f"{source.url.rstrip('/')}/replicas"
-    return decode(get_json(place, {}), place=place)
+    return decode(fetch_json(source, "/replicas"), place=place)
 
 
 def _exporter_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
     place = f"{source.url.rstrip('/')}/history"
     asked: dict[str, str | tuple[str, ...]] = {"instance": one.instance, "model": one.model, "signal": TRAIL}
-    return history.decode(get_json(place, asked), place=place)
+    return history.decode(fetch_json(source, "/history", asked), place=place)
 
 
 def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
     found, newest = [], 0.0
-    asked = windows(source.url, "", time.time() if at is None else at, settings.exporter.window_seconds)
+    asked = windows(source, time.time() if at is None else at, settings.exporter.window_seconds, settings)
     for (instance, model), window in asked.items():
         newest = max(newest, window.end)
         if is_replica(window.snapshots):
@@ -60,7 +62,7 @@ def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
 
 
 def _prometheus_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
-    return lines(source.url, (one.instance, one.model), time.time() if at is None else at, TRAIL, settings)
+    return lines(source, (one.instance, one.model), time.time() if at is None else at, TRAIL, settings)
 
 
 _KINDS: Mapping[str, tuple[Ask, Trails]] = {

@@ -3,74 +3,91 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from llmvitals.app.answer import Answer, Member, UnknownScopeError, meant
-from llmvitals.errors import LlmvitalsError
-from llmvitals.series import Window
+from llmvitals.app.answer import Key, Member
+from llmvitals.errors import PageError
+from llmvitals.series import Labels, Window
 from llmvitals.settings import Settings, Source
 from llmvitals.signals.window import scopes
-from llmvitals.sources.promql import read_prometheus
-from llmvitals.triage import history
-from llmvitals.triage.history import Trace
+from llmvitals.sources import Observed
+from llmvitals.sources.assemble import is_gpu_only, joined
+from llmvitals.sources.place import fronts, name_of
+from llmvitals.sources.stored import Found, read_stored
+from llmvitals.triage.report import scope_of, worst
+from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Verdict
 from llmvitals.triage.walk import diagnose
 
-LINES_SECONDS = 600.0
-"""How far back the lines of the charts reach."""
-
-_INSTANCE_LABELS = ("instance", "exported_instance")
+INSTANCE_LABELS = ("instance", "exported_instance")
 """Where a Prometheus that scrapes our exporter keeps our ``instance``: with or without ``honor_labels``."""
 
 
-def ask_prometheus(source: Source, scope: Mapping[str, str], at: float | None, settings: Settings) -> Answer:
-    """The verdict of a scope at the moment ``at`` (unix seconds; None is now), and its signals in the minutes before.
+def observed(
+    source: Source, end: float, seconds: float, settings: Settings, *, only: str = "", place: Labels = ()
+) -> tuple[Observed, ...]:
+    """What is stored of the ``seconds`` up to ``end`` (unix seconds): every target, services and gateways joined as in a live
+    triage; or ``only`` one of them, of a service with its engines.
 
-    Raises the errors of :func:`read_prometheus`, and :class:`UnknownScopeError` where the scope is not there.
+    ``place``: labels, as they are stored, of the one that is meant of several of that name. Raises the errors of
+    :func:`read_stored`; () where only one is asked for that is not there.
     """
-    end = time.time() if at is None else at
-    seconds = settings.exporter.window_seconds
-    found = windows(source.url, "", end, seconds)
-    judged = {
-        key: diagnose(window, settings, scope=dict(zip(("instance", "model"), key, strict=True)))
-        for key, window in found.items()
-    }
-    members = tuple(_member(key, one) for key, one in judged.items())
-    chosen = meant(scope, judged)
-    if chosen is None:
-        raise UnknownScopeError(
-            f"holds nothing of {scope.get('instance') or 'any instance'} in these {seconds:g} s",
-            place=source.url,
-            remedy="Choose another scope or another moment.",
-            members=members,
-        )
-    verdict = judged[chosen]
-    signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
-    return Answer(verdict, lines(source.url, chosen, end, signals, settings), members, time.time())
-
-
-def windows(url: str, selector: str, end: float, seconds: float) -> dict[tuple[str, str], Window]:
-    """The window of every scope that matches. Raises the errors of :func:`read_prometheus`."""
-    observed = read_prometheus(url, selector=selector, at=end, seconds=seconds)
-    return scopes(snapshot for target in observed for snapshot in target.snapshots)
-
-
-def _member(key: tuple[str, str], verdict: Verdict) -> Member:
-    return Member(*key, verdict.outcome.value, verdict.leading.cause if verdict.leading else "")
-
-
-def lines(url: str, key: tuple[str, str], end: float, signals: Iterable[str], settings: Settings) -> dict[str, Trace]:
-    """How signals of one scope moved in the minutes before ``end`` (unix seconds); empty where that cannot be had.
-
-    Read for the chosen instance alone, so that a fleet's Prometheus is not asked for everybody's last minutes.
-    """
-    seconds = settings.exporter.window_seconds
-    for label in _INSTANCE_LABELS:
+    front = fronts(settings.targets)
+    if not only:
+        return joined(read(source, "", end, seconds, settings).observed, settings.services, front)
+    service = next((one for one in settings.services if one.name == only), None)
+    engines = service.engines if service else (only,)
+    names = dict.fromkeys((*engines, *(service.gateways if service else ()), *filter(None, map(front.get, engines))))
+    beside = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in place)
+    for label in INSTANCE_LABELS:
+        selector = f"{any_of(label, names)}{',' if beside else ''}{beside}"
         try:
-            found = windows(url, f"{{{label}={json.dumps(key[0])}}}", end, LINES_SECONDS + seconds)
-        except LlmvitalsError:
+            found = read(source, f"{{{selector}}}", end, seconds, settings).observed
+        except PageError:
             continue
-        if key in found:
-            return history.replay(found[key], seconds, signals, settings)
-    return {}
+        if any(one.name in engines for one in found):
+            whole = joined(found, (service,) if service else (), front)
+            return tuple(one for one in whole if one.name in (only, *engines))
+    return ()
+
+
+def any_of(label: str, values: Iterable[str]) -> str:
+    """A matcher for one of these values."""
+    return f"{label}=~{json.dumps('|'.join(map(re.escape, values)), ensure_ascii=False)}"
+
+
+def read(source: Source, selector: str, end: float, seconds: float, settings: Settings) -> Found:
+    """What is stored of the targets that a selector finds. Raises the errors of :func:`read_stored`."""
+    names = tuple(map(name_of, settings.targets))
+    return read_stored(source.url, selector=selector, at=end, seconds=seconds, instances=names, access=source.access)
+
+
+def judge(targets: Sequence[Observed], settings: Settings) -> list[Verdict]:
+    """Every scope's verdict, worst first, a service's held against those of its engines."""
+    found = [diagnose(window, settings, scope=scope_of(*key, engines)) for key, engines, window in windows_of(targets)]
+    return worst(settled(found))
+
+
+def windows_of(targets: Sequence[Observed]) -> Iterator[tuple[Key, Sequence[str], Window]]:
+    """Every scope with the engines that it is made of (of a service), and its window."""
+    for one in targets:
+        if not is_gpu_only(one):
+            for key, window in scopes(one.snapshots).items():
+                yield key, one.engines, window
+
+
+def windows(source: Source, end: float, seconds: float, settings: Settings) -> Mapping[Key, Window]:
+    """The window of every engine by itself. Raises the errors of :func:`read_stored`."""
+    return {key: window for key, _, window in windows_of(read(source, "", end, seconds, settings).observed)}
+
+
+def key_of(verdict: Verdict) -> Key:
+    """Which scope a verdict is about."""
+    return str(verdict.scope.get("instance") or ""), str(verdict.scope.get("model") or "")
+
+
+def member(key: Key, verdict: Verdict) -> Member:
+    """A scope that was judged, as one to choose."""
+    leading = verdict.leading
+    return Member(*key, verdict.outcome.value, leading.cause if leading else "", leading.confidence if leading else 0.0)
