@@ -198,7 +198,7 @@ def test_a_model_config_that_is_none(tmp_path):
     file.write_text('{"kv_lora_rank": 512}')
     line = one_clear_line(llmvitals("capacity", "--model-config", file, "--gpu", "H100-80GB"))
     assert str(file) in line
-    assert "latent attention" in line
+    assert "'num_hidden_layers' is missing" in line
 
 
 def test_what_nobody_expected_is_one_line_too_and_debug_shows_the_rest(tmp_path):

@@ -108,32 +108,53 @@ def test_the_language_model_inside_a_multimodal_config_is_found():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"kv_lora_rank": 512}, "latent attention"),
-        ({"sliding_window": 4096}, "sliding window"),
-        ({"num_local_experts": 8}, "mixture of experts"),
-        ({"n_routed_experts": 64}, "mixture of experts"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "mixes kinds of attention"),
         ({"num_hidden_layers": None}, "'num_hidden_layers' is missing"),
         ({"num_hidden_layers": "80"}, "not a positive whole number"),
         ({"hidden_size": 0}, "not a positive whole number"),
+        ({"hidden_size": -8192}, "not a positive whole number"),
+        ({"num_hidden_layers": 10**30}, "more than any model has"),
+        ({"vocab_size": 1e9}, "not a positive whole number"),
+        ({"vocab_size": None}, "'vocab_size' is missing"),
+        ({"num_attention_heads": True}, "not a positive whole number"),
+        ({"num_kv_shared_layers": 20}, "lets layers share their KV"),
+        ({"is_encoder_decoder": True}, "an encoder and a decoder"),
+        ({"layer_types": ["full_attention"] * 3}, "names 3 layers of 80"),
+        ({"layer_types": ["conv"] * 80}, "unknown kind 'conv'"),
+        ({"layer_types": [{}] * 80}, "unknown kind"),
+        ({"num_local_experts": 8}, "'num_experts_per_tok' is missing"),
+        ({"num_local_experts": 8, "num_experts_per_tok": 9}, "9 of 8 experts"),
+        ({"kv_lora_rank": 512}, "'qk_nope_head_dim' is missing"),
     ],
 )
 def test_what_the_formulas_do_not_cover_is_refused(change, says):
     with pytest.raises(SettingsError, match=says) as caught:
         model_of(LLAMA3_70B | change, place="config.json")
     assert caught.value.place == "config.json"
+    assert caught.value.remedy
+    assert "\n" not in str(caught.value)
 
 
 def test_a_window_that_is_switched_off_is_no_window():
-    assert model_of(LLAMA3_70B | {"sliding_window": 4096, "use_sliding_window": False}, place="c").layers == 80
-    assert model_of(LLAMA3_70B | {"sliding_window": None}, place="c").layers == 80
+    off = LLAMA3_70B | {"sliding_window": 4096, "use_sliding_window": False}
+    for config in (off, LLAMA3_70B | {"sliding_window": None}, LLAMA3_70B | {"sliding_window": 8192}):
+        assert [cache.kind for cache in model_of(config, place="c").kept] == [capacity.Kept.FULL]
 
 
 def test_experts_are_taken_when_their_weights_are_given():
     assert model_of(LLAMA3_70B | {"num_local_experts": 8}, place="c", parameters=46.7e9).parameters == 46.7e9
 
 
-@pytest.mark.parametrize(("text", "says"), [("{", "is not JSON"), ("[]", "is not a JSON object")])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ("", "is empty"),
+        ("\n<!DOCTYPE html><html></html>", "is a web page, not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        (" " * 5_000_000, "far more than a config.json"),
+    ],
+)
 def test_a_file_that_is_no_config_is_named(tmp_path, text, says):
     file = tmp_path / "config.json"
     file.write_text(text)
@@ -141,6 +162,9 @@ def test_a_file_that_is_no_config_is_named(tmp_path, text, says):
         load(file)
     with pytest.raises(SettingsError, match="cannot be read"):
         load(tmp_path / "gone.json")
+    file.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(SettingsError, match="is not text"):
+        load(file)
 
 
 def test_the_table_of_gpus_names_each_once_with_its_memory():

@@ -1,25 +1,71 @@
-"""What a capacity estimate needs, read from a Hugging Face ``config.json``; shapes that do not fit are refused."""
+"""A Hugging Face ``config.json`` as a model that capacity can be worked out for; shapes that are not understood are
+refused.
+
+Counts leave out norms and biases (under 0.1 %) and drafting layers (DeepSeek's, Qwen's multi-token prediction).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from llmvitals.capacity import Model, parameter_count
+from llmvitals.capacity import weights
+from llmvitals.capacity.model import Cache, Kept, Model
 from llmvitals.errors import SettingsError
+from llmvitals.sources.model_fields import Fields, load, parse
+from llmvitals.sources.model_layers import REMEDY, Feed, Mix, feeds, mixes, window
+from llmvitals.sources.model_stored import stored
 
-_REFUSED: tuple[tuple[str, str], ...] = (
-    ("kv_lora_rank", "uses multi-head latent attention, whose cache holds latents instead of keys and values"),
-    ("sliding_window", "limits attention to a sliding window, so KV does not grow with the whole context"),
-    ("num_local_experts", "is a mixture of experts, whose weights this does not count"),
-    ("n_routed_experts", "is a mixture of experts, whose weights this does not count"),
-    ("num_experts", "is a mixture of experts, whose weights this does not count"),
-    ("layer_types", "mixes kinds of attention by layer"),
-    ("ssm_cfg", "is a state-space model, which holds no KV per token"),
+__all__ = ["load", "model_of", "parse"]
+
+REFUSED: tuple[tuple[str, str], ...] = (
+    ("num_kv_shared_layers", "lets layers share their KV"),
+    ("hidden_size_per_layer_input", "gives each layer an embedding of its own"),
+    ("linear_attn_config", "mixes kinds of linear attention"),
+    ("compress_ratios", "compresses KV by a ratio of its own in each layer"),
+    ("global_head_dim", "has heads of two sizes"),
+    ("block_configs", "has layers of different shapes"),
+    ("attn_config", "nests its attention in a section of its own"),
 )
-"""Keys of a config.json that name an architecture for which the formulas above do not hold, and why."""
+"""Keys that name an architecture for which no formula here holds, and why."""
+
+REFUSED_FAMILIES: Mapping[str, str] = {
+    "falcon_h1": "has attention and a state in each layer",
+    "zamba2": "shares one attention between layers",
+    "rwkv": "holds no KV",
+    "rwkv6": "holds no KV",
+    "lfm2": "has convolutions among its layers",
+    "deepseek_v4": "compresses KV by a ratio of its own in each layer",
+    "encoder-decoder": "has an encoder and a decoder",
+    "t5": "has an encoder and a decoder",
+    "whisper": "has an encoder and a decoder",
+    "bart": "has an encoder and a decoder",
+}
+
+UNGATED = frozenset(
+    {
+        *("gpt2", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom", "falcon", "mpt", "phi", "starcoder2"),
+        *("nemotron", "nemotron_h"),
+    }
+)
+"""Families whose MLP has two matrices."""
+
+TIED = frozenset(
+    {"gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", "gpt2", "opt", "bloom", "gpt_bigcode"}
+)
+"""Families whose output head is the embedding unless their config says otherwise (their class' default)."""
+
+VISION = ("hidden_size", "num_hidden_layers", "intermediate_size")
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Weights of the layers: those of experts, those that a token uses of them, and all others."""
+
+    experts: float = 0.0
+    used_experts: float = 0.0
+    others: float = 0.0
 
 
 def model_of(config: Mapping[str, Any], *, place: str, parameters: float | None = None) -> Model:
@@ -27,67 +73,216 @@ def model_of(config: Mapping[str, Any], *, place: str, parameters: float | None 
 
     Raises :class:`SettingsError` for a missing key and for an architecture that the formulas do not cover.
     """
-    inner = config.get("text_config")
-    text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else config
-    for key, why in _REFUSED:
-        if _active(text, key) and not (parameters is not None and "expert" in key):
-            raise SettingsError(
-                f"this model {why} ('{key}')", place=place, remedy="Read the pool from the running engine instead."
-            )
-    heads = _whole(text, "num_attention_heads", place)
-    hidden = _whole(text, "hidden_size", place)
-    layers = _whole(text, "num_hidden_layers", place)
-    kv_heads = _kv_heads(text, heads, place)
-    head_dim = _whole(text, "head_dim", place) if text.get("head_dim") is not None else hidden // heads
-    count = parameters
-    if count is None:
-        count = parameter_count(
-            layers=layers,
-            hidden=hidden,
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            intermediate=_whole(text, "intermediate_size", place),
-            vocabulary=_whole(text, "vocab_size", place),
-            tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
-        )
-    return Model(layers, heads, kv_heads, head_dim, count, int(text.get("max_position_embeddings") or 0))
+    fields = _language(config, place)
+    _refuse(fields)
+    layers, hidden = fields.whole("num_hidden_layers"), fields.whole("hidden_size")
+    mixed = mixes(fields, layers)
+    fed = feeds(fields, layers, mixed)
+    attends = any(mix in (Mix.FULL, Mix.WINDOW, Mix.LATENT) for mix in mixed)
+    heads = fields.whole("num_attention_heads") if attends else fields.whole("num_attention_heads", 1)
+    kv_heads, head_dim = _kv_heads(fields, heads), fields.whole("head_dim", max(1, hidden // heads))
+    caches = _caches(fields, mixed, kv_heads, head_dim)
+    longest = fields.count("max_position_embeddings")
+    if parameters is not None:
+        return Model(layers, heads, kv_heads, head_dim, parameters, longest, hidden=hidden, caches=caches)
+    tied = bool(fields.get("tie_word_embeddings", config.get("tie_word_embeddings", fields.family in TIED)))
+    embedding = weights.embedding(fields.whole("vocab_size"), hidden, tied=tied)
+    body = _body(fields, mixed, fed, heads, kv_heads, head_dim)
+    seen = _vision(config, place)
+    total = body.experts + body.others + embedding + seen
+    kept = stored(config, fields, total=total, experts=body.experts, embedding=embedding, place=place)
+    return Model(
+        layers,
+        heads,
+        kv_heads,
+        head_dim,
+        total,
+        longest,
+        hidden=hidden,
+        active=body.used_experts + body.others + embedding,
+        experts=body.experts,
+        expert_share=body.used_experts / body.experts if body.experts else 1.0,
+        embedding=embedding,
+        stored=kept.size,
+        dtype=kept.dtype,
+        caches=caches,
+        notes=kept.notes,
+    )
 
 
-def _active(text: Mapping[str, Any], key: str) -> bool:
-    value = text.get(key)
-    if key == "sliding_window":
-        return bool(value) and text.get("use_sliding_window", True) is not False
-    if key == "layer_types":
-        return isinstance(value, list) and len(set(map(str, value))) > 1
-    return bool(value)
+def _language(config: Mapping[str, Any], place: str) -> Fields:
+    """The language model's section of a multimodal config, or the whole."""
+    for key in ("text_config", "llm_config", "language_config", "thinker_config"):
+        inner = config.get(key)
+        if isinstance(inner, Mapping):
+            return _language(inner, place) if key == "thinker_config" else Fields(inner, place)
+    return Fields(config, place)
 
 
-def _kv_heads(text: Mapping[str, Any], heads: int, place: str) -> int:
+def _refuse(fields: Fields) -> None:
+    why = REFUSED_FAMILIES.get("encoder-decoder" if fields.get("is_encoder_decoder") is True else fields.family)
+    key = next((f"'{key}': {value}" for key, value in REFUSED if fields.get(key)), "")
+    if why or key:
+        thing = f"a model of the kind '{fields.family}' {why}" if why else f"has {key}"
+        raise SettingsError(f"{thing}, which no formula here covers", place=fields.place, remedy=REMEDY)
+
+
+def _kv_heads(fields: Fields, heads: int) -> int:
     """KV heads: grouped when stated, 1 for multi-query, else one per attention head."""
-    if text.get("num_key_value_heads") is not None:
-        return _whole(text, "num_key_value_heads", place)
-    return 1 if text.get("multi_query") else heads
+    if (
+        fields.get("multi_query")
+        and not fields.get("new_decoder_architecture")
+        and not _says(fields, "num_key_value_heads")
+    ):
+        return 1
+    return fields.whole("num_key_value_heads", heads)
 
 
-def _whole(text: Mapping[str, Any], key: str, place: str) -> int:
-    value = text.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        shown = "is missing" if value is None else f"is {value!r}, not a positive whole number"
-        raise SettingsError(f"'{key}' {shown}", place=place, remedy="Give the model's own Hugging Face config.json.")
-    return value
+def _says(fields: Fields, key: str) -> bool:
+    return fields.text.get(key) is not None
 
 
-def load(path: Path) -> Mapping[str, Any]:
-    """Read a ``config.json``. Raises :class:`SettingsError`."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+def _caches(fields: Fields, mixed: list[Mix], kv_heads: int, head_dim: int) -> tuple[Cache, ...]:
+    """What each kind of layer keeps, in the order in which the kinds first appear."""
+    found = []
+    for mix in dict.fromkeys(mixed):
+        layers = mixed.count(mix)
+        both = head_dim + fields.whole("v_head_dim", head_dim)
+        if mix is Mix.FULL:
+            found.append(Cache(Kept.FULL, layers, kv_heads, both))
+        elif mix is Mix.WINDOW:
+            found.append(Cache(Kept.WINDOW, layers, kv_heads, both, window(fields)))
+        elif mix is Mix.LATENT:
+            latent = fields.whole("kv_lora_rank") + fields.count("qk_rope_head_dim")
+            found.append(Cache(Kept.LATENT, layers, 1, latent))
+            if fields.get(
+                "index_head_dim"
+            ):  # sparse attention's index: FP8 keys with a scale of 4 bytes (DeepSeek-V3.2)
+                found.append(Cache(Kept.LATENT, layers, 1, fields.whole("index_head_dim") + 4, value_bytes=1.0))
+        elif mix is not Mix.NOTHING:
+            state = {Mix.DELTA: _delta_state, Mix.MAMBA: _mamba_state, Mix.MAMBA2: _mamba2_state}[mix](fields)
+            found.append(Cache(Kept.STATE, layers, 1, state, value_bytes=2.0))
+    return tuple(found)
+
+
+def _body(fields: Fields, mixed: list[Mix], fed: list[Feed], heads: int, kv_heads: int, head_dim: int) -> _Count:
+    hidden, others = fields.whole("hidden_size"), 0.0
+    for mix in dict.fromkeys(mixed):
+        others += mixed.count(mix) * _mix_weights(fields, mix, heads, kv_heads, head_dim)
+    gated = fields.family not in UNGATED
+    if Feed.DENSE in fed:
+        wide = fields.get("intermediate_size_mlp") or fields.get("intermediate_size", None if gated else 4 * hidden)
+        width = (
+            fields.whole("intermediate_size_mlp")
+            if fields.get("intermediate_size_mlp")
+            else fields.whole("intermediate_size", wide)
+        )
+        others += fed.count(Feed.DENSE) * weights.mlp(hidden, width, gated=gated)
+    routed = fed.count(Feed.EXPERTS)
+    if not routed:
+        return _Count(others=others)
+    experts, used = fields.whole("num_experts"), fields.whole("num_experts_per_tok", 1 if _llama4(fields) else None)
+    if used > experts:
         raise SettingsError(
-            f"cannot be read ({error.strerror})", place=str(path), remedy="Check the path and its permissions."
-        ) from None
-    except ValueError:
-        raise SettingsError("is not JSON", place=str(path), remedy="Give the model's own config.json.") from None
-    if not isinstance(config, dict):
-        raise SettingsError("is not a JSON object", place=str(path), remedy="Give the model's own config.json.")
-    return config
+            f"'num_experts_per_tok' is {used} of {experts} experts", place=fields.place, remedy="Correct the config."
+        )
+    width = (
+        fields.whole("moe_intermediate_size")
+        if fields.get("moe_intermediate_size")
+        else fields.whole("intermediate_size")
+    )
+    each = weights.mlp(hidden, width, gated=gated)
+    others += routed * (hidden * experts + weights.mlp(hidden, _shared(fields, width), gated=gated))
+    return _Count(routed * experts * each, routed * used * each, others)
+
+
+def _llama4(fields: Fields) -> bool:
+    return fields.family.startswith("llama4")
+
+
+def _shared(fields: Fields, width: int) -> int:
+    """Width of the experts that every token uses: so many of them, or one of a width of its own."""
+    if fields.get("n_shared_experts"):
+        each = fields.whole("moe_shared_expert_intermediate_size", width)
+        return fields.whole("n_shared_experts") * each
+    for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+        if fields.get(key):
+            return fields.whole(key)
+    return width if _llama4(fields) else 0
+
+
+def _mix_weights(fields: Fields, mix: Mix, heads: int, kv_heads: int, head_dim: int) -> float:
+    hidden = fields.whole("hidden_size")
+    if mix is Mix.LATENT:
+        return weights.latent_attention(
+            hidden,
+            heads,
+            query_rank=fields.count("q_lora_rank"),
+            kv_rank=fields.whole("kv_lora_rank"),
+            plain=fields.whole("qk_nope_head_dim"),
+            rotary=fields.count("qk_rope_head_dim"),
+            value=fields.whole("v_head_dim"),
+        )
+    if mix in (Mix.FULL, Mix.WINDOW):
+        gate = bool(fields.get("attn_output_gate", fields.family == "qwen3_next"))
+        return weights.attention(hidden, heads, kv_heads, head_dim, fields.whole("v_head_dim", head_dim), gated=gate)
+    if mix is Mix.DELTA:
+        return weights.delta(hidden, *_delta(fields))
+    if mix is Mix.MAMBA:
+        rank = fields.get("mamba_dt_rank", fields.get("time_step_rank", "auto"))
+        steps = rank if isinstance(rank, int) and rank > 0 else weights.step_rank(hidden)
+        return weights.mamba(hidden, *_mamba(fields), steps)
+    return weights.mamba2(hidden, *_mamba2(fields)) if mix is Mix.MAMBA2 else 0.0
+
+
+def _delta(fields: Fields) -> tuple[int, int, int, int, int]:
+    names = ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim", "conv_kernel_dim")
+    keys, values, key_dim, value_dim, kernel = (fields.whole(f"linear_{name}") for name in names)
+    return keys, values, key_dim, value_dim, kernel
+
+
+def _delta_state(fields: Fields) -> int:
+    return weights.delta_state(*_delta(fields))
+
+
+def _mamba(fields: Fields) -> tuple[int, int, int]:
+    """Inner width, state, kernel."""
+    expand = fields.whole("mamba_expand", fields.whole("expand", 2))
+    inner = fields.whole("hidden_size") * expand
+    own = fields.family in ("mamba", "falcon_mamba")
+    inner = fields.whole("intermediate_size", inner) if own else inner
+    state = fields.whole("mamba_d_state", fields.whole("state_size", 16))
+    return inner, state, fields.whole("mamba_d_conv", fields.whole("conv_kernel", 4))
+
+
+def _mamba_state(fields: Fields) -> int:
+    return weights.mamba_state(*_mamba(fields))
+
+
+def _mamba2(fields: Fields) -> tuple[int, int, int, int, int]:
+    """Heads, their size, groups, state, kernel; Nemotron-H and Bamba name them differently."""
+
+    def either(*names: str) -> int:
+        return fields.whole(next((name for name in names if fields.get(name) is not None), names[0]))
+
+    return (
+        either("mamba_n_heads", "mamba_num_heads", "num_heads"),
+        either("mamba_d_head", "mamba_head_dim", "head_dim"),
+        either("mamba_n_groups", "n_groups"),
+        either("mamba_d_state", "ssm_state_size", "state_size"),
+        either("mamba_d_conv", "conv_kernel"),
+    )
+
+
+def _mamba2_state(fields: Fields) -> int:
+    return weights.mamba2_state(*_mamba2(fields))
+
+
+def _vision(config: Mapping[str, Any], place: str) -> float:
+    """The vision tower, where its shape is told; its projector is not counted."""
+    section = config.get("vision_config")
+    if not isinstance(section, Mapping) or any(section.get(key) is None for key in VISION):
+        return 0.0
+    seen = Fields(section, f"{place}, vision_config")
+    hidden, layers, intermediate = (seen.whole(key) for key in VISION)
+    return weights.vision(hidden, layers, intermediate)
