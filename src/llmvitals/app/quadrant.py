@@ -284,7 +284,9 @@ def _count(value: float | None) -> str:
 
 
 def _joined(one: Replica) -> str:
-    """``GPU 0, 1, joined by pod labels``."""
+    """``GPU 0, 1, joined by pod labels``; '' where an activity is told and not whose."""
+    if not one.gpus and one.activity is not None:
+        return ""
     if not one.gpus:
         return "none joined"
     how = " and ".join(JOINS.get(join, f"joined by {join.replace('-', ' ')}") for join in one.joins)

@@ -8,12 +8,14 @@ from typing import Any
 from llmvitals.exporters.cycle import Cycle
 from llmvitals.series import Snapshot
 from llmvitals.settings import Settings
-from llmvitals.triage.replica import Fleet, Replica, encode, is_replica, limits_of, replica
+from llmvitals.triage.replica import Fleet, Replica, encode, is_replica, limits_of, replica, whole
 
 
 def document(cycle: Cycle, settings: Settings) -> dict[str, Any]:
     """The JSON of :func:`llmvitals.triage.replica.encode`. A service is no replica: its engines are."""
-    return encode(Fleet(cycle.ended, cycle.window_seconds, limits_of(settings), tuple(_replicas(cycle))))
+    told = (scoped.verdict for scoped in cycle.scopes)
+    services = tuple(whole(verdict) for verdict in told if verdict is not None and verdict.scope.get("engines"))
+    return encode(Fleet(cycle.ended, cycle.window_seconds, limits_of(settings), tuple(_replicas(cycle)), services))
 
 
 def _replicas(cycle: Cycle) -> Iterator[Replica]:

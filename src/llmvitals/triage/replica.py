@@ -32,6 +32,8 @@ how much of the time anything ran, however little of the chip it used (NVML's do
 profiling fields).
 """
 BESIDE: tuple[str, ...] = ("gpu_tensor_active_mean_ratio", "gpu_dram_active_mean_ratio")
+PHASES: tuple[str, ...] = ("queue_mean_seconds", "prefill_mean_seconds", "decode_mean_seconds")
+"""Where the time of finished requests goes, from the queue on."""
 TRAIL: tuple[str, ...] = (KV, *ACTIVITY)
 """The signals whose past is a replica's way across the picture."""
 
@@ -91,6 +93,8 @@ class Replica:
     ``activity_of``: the signal that ``activity`` is. ``kv_note``: how far the number goes, '' where it is exact. ``gpus``: the
     numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs; ``binds``: the
     resource that binds, ``binds_why`` a sentence. ``numbers``: signals by which replicas are compared, those that have a value.
+    ``confidence``: in the leading cause, 0-1; ``hurt``: whether users are; ``newest``: its last page (unix seconds; None: not told);
+    ``gone``: no verdict is made of it any more.
     """
 
     instance: str
@@ -112,6 +116,15 @@ class Replica:
     binds: str = ""
     binds_why: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    confidence: float = 0.0
+    hurt: bool = False
+    newest: float | None = None
+    gone: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which one it is: (instance, model)."""
+        return self.instance, self.model
 
     @property
     def placed(self) -> bool:
@@ -120,13 +133,30 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A service that is judged as one: the ``engines`` that it is made of (() where that is not told), and its own verdict."""
+
+    name: str
+    model: str = ""
+    engines: tuple[str, ...] = ()
+    verdict: str = ""
+    leading: str = ""
+    confidence: float = 0.0
+    hurt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
-    """The replicas of one source at one moment: ``end`` (unix seconds) and ``seconds`` are the window's."""
+    """The replicas of one source at one moment: ``end`` (unix seconds) and ``seconds`` are the window's. ``services``: those that
+    are judged as wholes. ``notes``: what is to be said of how this came about, each part of a sentence about the source.
+    """
 
     end: float
     seconds: float
     limits: Limits
     replicas: tuple[Replica, ...]
+    services: tuple[Whole, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -179,6 +209,23 @@ def replica(
         leading=verdict.leading.cause if verdict and verdict.leading else "",
         binds=verdict.binding.resource.value if verdict else "",
         binds_why=verdict.binding.why if verdict else "",
+        numbers={name: value for name in PHASES if (value := _value(readings, name)) is not None},
+        confidence=verdict.leading.confidence if verdict and verdict.leading else 0.0,
+        hurt=verdict.hurt if verdict else False,
+        newest=pages[-1].t if pages else None,
+    )
+
+
+def whole(verdict: Verdict) -> Whole:
+    """A service, from its verdict."""
+    return Whole(
+        str(verdict.scope.get("instance", "")),
+        str(verdict.scope.get("model", "")),
+        tuple(map(str, verdict.scope.get("engines", ()))),
+        verdict.outcome.value,
+        verdict.leading.cause if verdict.leading else "",
+        verdict.leading.confidence if verdict.leading else 0.0,
+        verdict.hurt,
     )
 
 
