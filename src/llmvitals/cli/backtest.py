@@ -16,14 +16,16 @@ from llmvitals.backtest.history import LESS, RETRIES, History
 from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
 from llmvitals.backtest.shown import document, moment, sheets
 from llmvitals.backtest.summary import Summary, summary
-from llmvitals.cli import backtest_made, triage
+from llmvitals.cli import backtest_made, named_source, triage
 from llmvitals.cli.duration import duration
+from llmvitals.cli.named_source import ENDPOINT
 from llmvitals.cli.score import SEED, causes
 from llmvitals.cli.screen import progress, remark
 from llmvitals.cli.sheet import show_sheet
 from llmvitals.errors import PageError
 from llmvitals.lab.draw import LEVELS_OF_SEVERITY
 from llmvitals.settings import Settings, seconds_of
+from llmvitals.sources.access import NOBODY
 from llmvitals.sources.promql_api import Endpoint
 from llmvitals.sources.stored import RAW_NOTE
 
@@ -47,7 +49,7 @@ class _Range:
 
 
 @click.command(name="backtest")
-@click.option("--prometheus", metavar="URL", help="The PromQL endpoint whose history is replayed.")
+@click.option("--prometheus", metavar=ENDPOINT, help="The PromQL endpoint whose history is replayed, or a source.")
 @click.option(
     "--from",
     "start",
@@ -161,11 +163,12 @@ def _range(start: float, end: float | None, every: float) -> _Range:
     return _Range(start, last, every)
 
 
-def _history(url: str, selector: str, asked: _Range, settings: Settings, jobs: int | None, *, quiet: bool) -> Summary:
+def _history(word: str, selector: str, asked: _Range, settings: Settings, jobs: int | None, *, quiet: bool) -> Summary:
     """What a PromQL endpoint holds, replayed."""
     moments = grid(asked.start, asked.end, asked.every)
+    url, source = named_source.endpoint(word, settings)
     with (
-        Endpoint(url, retries=RETRIES, less=LESS) as endpoint,
+        Endpoint(url, access=source.access if source else NOBODY, retries=RETRIES, less=LESS) as endpoint,
         progress("replaying", len(moments), of="moments", quiet=quiet) as advance,
         Replay(settings, on_step=lambda: advance(""), processes=jobs) as replay,
     ):
@@ -175,6 +178,7 @@ def _history(url: str, selector: str, asked: _Range, settings: Settings, jobs: i
         for piece in history.pieces():
             replay.feed(piece.observed, moments[bisect_right(moments, piece.begin) : bisect_right(moments, piece.end)])
         courses = replay.courses()
+        named_source.not_whole(endpoint.place, endpoint.told)
     if not courses:
         raise PageError(
             f"holds no page of a server from {moment(asked.start)} to {moment(asked.end)}",

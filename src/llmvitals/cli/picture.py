@@ -13,8 +13,10 @@ import click
 
 from llmvitals import settings as settings_file
 from llmvitals.backtest.shown import moment
+from llmvitals.cli import named_source
 from llmvitals.cli.backtest import when
 from llmvitals.cli.duration import duration
+from llmvitals.cli.named_source import ENDPOINT
 from llmvitals.cli.screen import progress, remark
 from llmvitals.dashboards.boards import BOARDS
 from llmvitals.dashboards.model import Board, Panel
@@ -22,6 +24,7 @@ from llmvitals.dashboards.pictures.ask import Asked, asked, spanned
 from llmvitals.dashboards.pictures.results import SCRAPE_SECONDS, Answered, Choice, Scene, Span, curve
 from llmvitals.errors import PageError, SettingsError
 from llmvitals.settings import Settings
+from llmvitals.sources.access import NOBODY
 from llmvitals.sources.promql_api import Endpoint, Stored
 
 if TYPE_CHECKING:
@@ -33,7 +36,9 @@ _FORMATS = ("svg", "png")
 
 
 @click.command(name="picture")
-@click.option("--prometheus", required=True, metavar="URL", help="The PromQL endpoint whose series are drawn.")
+@click.option(
+    "--prometheus", required=True, metavar=ENDPOINT, help="The PromQL endpoint whose series are drawn, or a source."
+)
 @click.option("--board", "name", required=True, metavar="NAME", help="The board, like 'service'.")
 @click.option(
     "--panel", "titles", multiple=True, metavar="TITLE", help="Only this panel of it, in its own file; repeat it."
@@ -99,8 +104,10 @@ def command(
     panels = found_panels(board, titles) if titles else tuple(open_panels(board, everything=opened))
     last = time.time() if end is None else end
     scene = Scene(_span(start, last, step, scrape), Choice(clusters, namespaces, models, instances), note)
-    with Endpoint(prometheus, less=LESS) as endpoint:
+    url, source = named_source.endpoint(prometheus, settings)
+    with Endpoint(url, access=source.access if source else NOBODY, less=LESS) as endpoint:
         answers = answered(endpoint, panels, scene, settings, scrape)
+        named_source.not_whole(endpoint.place, endpoint.told)
         if all(one.empty for one in answers):
             raise PageError(
                 f"holds nothing for {len(answers)} panels from {moment(start)} to {moment(last)}",

@@ -14,13 +14,15 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
+from llmvitals.cli.named_source import ENDPOINT, endpoint, named, not_whole
 from llmvitals.cli.screen import progress, remark, show
 from llmvitals.cli.targets import apart, live_targets, reachable, watched
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
-from llmvitals.settings import Settings, Target
+from llmvitals.settings import Access, Settings, Target
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
+from llmvitals.sources.access import NOBODY
 from llmvitals.sources.assemble import companions, is_gpu_only, joined
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.sources.exporter import read_triage, triage_url
@@ -97,7 +99,11 @@ def moment(text: str) -> float:
 @click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file.")
 @click.option("--slo-ttft", type=duration, metavar="DURATION", help="Promised time to first token, like 2s.")
 @click.option("--slo-tpot", type=duration, metavar="DURATION", help="Promised time per output token, like 50ms.")
-@click.option("--prometheus", metavar="URL", help="Read from a PromQL endpoint instead of TARGETs.")
+@click.option(
+    "--prometheus",
+    metavar=ENDPOINT,
+    help="Read from a PromQL endpoint, or a source of the settings, instead of TARGETs.",
+)
 @click.option("--selector", default="", metavar="'{...}'", help="Which series there, like '{namespace=\"chat\"}'.")
 @click.option("--at", type=moment, metavar="TIME", help="The moment to look at there; now by default.")
 def command(
@@ -116,8 +122,8 @@ def command(
     """Name the cause of slowness, and the setting to change.
 
     A TARGET is the URL of an engine, of a gateway or of an llmvitals exporter, a saved metrics page, a capture folder, or the
-    name of a target or a service in the settings. One gateway beside one engine is taken to stand in front of it. Exit codes:
-    0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
+    name of a target, a service or a source (an exporter) in the settings. One gateway beside one engine is taken to stand in
+    front of it. Exit codes: 0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
     """
     settings = _settings(settings_path, slo_ttft, slo_tpot)
     if prometheus is not None:
@@ -125,11 +131,19 @@ def command(
             raise click.UsageError("Give either TARGETs or --prometheus, not both.")
         span = seconds or STORED_SECONDS
         names = tuple(map(name_of, settings.targets))
+        url, source = endpoint(prometheus, settings)
         stored = read_stored(
-            prometheus, selector=selector, at=at, seconds=span, limits=limits_of(settings), instances=names
+            url,
+            selector=selector,
+            at=at,
+            seconds=span,
+            limits=limits_of(settings),
+            instances=names,
+            access=source.access if source else NOBODY,
         )
         if stored.raw:
-            remark(f"{without_secrets(base_url(prometheus))}: {RAW_NOTE}")
+            remark(f"{without_secrets(base_url(url))}: {RAW_NOTE}")
+        not_whole(without_secrets(base_url(url)), stored.told)
         verdicts = _judged(joined(stored.observed, settings.services, fronts(settings.targets)), settings)
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
@@ -153,12 +167,16 @@ def _settings(path: Path | None, ttft: float | None, tpot: float | None) -> Sett
 
 def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[Verdict]:
     stored = [word for word in words if _exists(word)]
-    live = live_targets([word for word in words if word not in stored], settings) if set(words) - {*stored} else ()
+    names = {target.known_as for target in settings.targets} | {service.name for service in settings.services}
+    asked = [one for word in words if word not in names and (one := named(word, settings, "exporter")) is not None]
+    left = [word for word in words if word not in {*stored, *(one.name for one in asked)}]
+    live = live_targets(left, settings) if left else ()
     if not words:
         live = settings.targets
         if not live:
             raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
     verdicts = [v for word in stored for v in _judged(_stored(Path(word), settings), settings)]
+    verdicts += [v for one in asked for v in _exported(one.url, one.access)]
     return verdicts + (_live(live, span, settings) if live else [])
 
 
@@ -206,9 +224,9 @@ def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Ve
     return verdicts + _judged(observed, settings)
 
 
-def _exported(url: str) -> list[Verdict]:
+def _exported(url: str, access: Access = NOBODY) -> list[Verdict]:
     place = without_secrets(triage_url(url))
-    found = read_triage(url)
+    found = read_triage(url, access)
     targets = found.get("targets")
     several = targets if isinstance(targets, list) else []
     listed = [one["detail"] for one in several if isinstance(one, dict) and "detail" in one]
