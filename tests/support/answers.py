@@ -20,12 +20,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: path without its query, query, body and headers (names in lower case)."""
+    """One request: path without its query, query, body, headers (names in lower case) and method."""
 
     path: str
     query: str
     body: str
     headers: Mapping[str, str]
+    method: str = "GET"
 
 
 Maker = Callable[[Asked], Answer]
@@ -49,7 +50,7 @@ class Answers:
                 path, _, query = self.path.partition("?")
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length).decode()
-                asked = Asked(path, query, body, {k.lower(): v for k, v in self.headers.items()})
+                asked = Asked(path, query, body, {k.lower(): v for k, v in self.headers.items()}, self.command)
                 owner.asked.append(asked)
                 found = paths.get(path, Answer(b"not here", 404))
                 answer = found if isinstance(found, Answer) else found(asked)

@@ -46,8 +46,13 @@ def entered(url: str, kind: str) -> Source:
     text = url.strip()
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError("is not a URL", place=text or "the URL field", remedy="Write it as http://host:9464.")
-    return Source(name=text, url=text, kind=kind)
+        shown = text.rpartition("@")[2].partition("?")[0]
+        raise SettingsError("is not a URL", place=shown or "the URL field", remedy="Write it as http://host:9464.")
+    try:
+        return Source(name=text, url=text, kind=kind)
+    except ValueError as error:  # a secret in it
+        remedy = "Name a source with its access in the settings file."
+        raise SettingsError(str(error), place="the URL field", remedy=remedy) from None
 
 
 def moment(text: str) -> float | None:
