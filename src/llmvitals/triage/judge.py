@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from llmvitals.gaps import GapKind
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.calibration import calibrated
+from llmvitals.triage.expected import effect, verify
 from llmvitals.triage.model import Check, Limit, Readings
+from llmvitals.triage.remedies import remedy
 from llmvitals.triage.units import inside, with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
 
-_OPS: dict[str, Callable[[float, float], bool]] = {
+Results = Mapping[str, CheckResult]
+"""How every check came out, by cause."""
+
+OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -50,7 +56,7 @@ def weigh(limit: Limit, readings: Readings, settings: Settings) -> Evidence:
     reading, signal, bound = readings[limit.signal], BY_ID[limit.signal], bound_of(limit, settings)
     holds: bool | None
     if reading.value is not None:
-        holds = _OPS[limit.op](reading.value, bound)
+        holds = OPS[limit.op](reading.value, bound)
     else:
         holds = False if reading.gap is not None and reading.gap.kind is GapKind.NO_TRAFFIC else None
     gap = f"{reading.gap.kind}: {reading.gap.why}" if reading.gap else ""
@@ -82,7 +88,7 @@ def judge(check: Check, readings: Readings, settings: Settings) -> CheckResult:
         return _firing(check, best, readings, settings)
     failed = [e for e in best if e.holds is False]
     if failed:
-        return CheckResult(check.cause, State.CLEAR, best, "; ".join(map(_against, failed[:2])))
+        return CheckResult(check.cause, State.CLEAR, best, "; ".join(map(against, failed[:2])))
     unseen = [e for e in best if e.holds is None]
     unsupported = any(e.gap.startswith(GapKind.UNSUPPORTED) for e in unseen)
     state = State.NOT_APPLICABLE if unsupported else State.UNKNOWN
@@ -132,7 +138,7 @@ def _met(rows: tuple[Evidence, ...]) -> float:
     return sum(e.holds is True for e in rows) / len(rows)
 
 
-def _against(e: Evidence) -> str:
+def against(e: Evidence) -> str:
     return f"{e.title} is {with_unit(e.value, e.unit)}, not {e.limit}" if e.value is not None else f"{e.title}: {e.gap}"
 
 
@@ -151,14 +157,14 @@ def belief(check: Check, result: CheckResult) -> float:
 
 def finding(check: Check, result: CheckResult, readings: Readings, settings: Settings, *, note: str = "") -> Finding:
     """A firing check as a finding: confidence, evidence, and the action with its computed number."""
-    remedy = check.remedy
-    value = remedy.value(readings, settings) if remedy.value else None
+    change = check.remedy
+    value = change.value(readings, settings) if change.value else None
     known = check.proof.note if check.proof and proved(check, result) else check.note
     return Finding(
         check.cause,
         confidence(check, result),
         result.evidence,
-        Action(remedy.text, remedy.setting, value),
+        Action(change.text, change.setting, value, effect(check.cause), verify(check.cause, result.evidence, settings)),
         f"runbooks/{check.cause}.md",
         " ".join(x for x in (note, _words(check, readings), known) if x),
     )
@@ -187,7 +193,7 @@ def _extra(spot: Blind) -> bool:
 
 def blind_spots(
     checks: tuple[Check, ...],
-    results: dict[str, CheckResult],
+    results: Results,
     readings: Readings,
     hurt: tuple[Limit, ...] = (),
 ) -> tuple[Blind, ...]:
@@ -218,6 +224,7 @@ def blind_spots(
     # what the source could show comes before what another source would, that before what is not in use, and extras at last
     return tuple(
         sorted(
-            once.values(), key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs"), _extra(b))
+            (replace(spot, remedy=remedy(spot.series, spot.why)) for spot in once.values()),
+            key=lambda b: (b.why.startswith(GapKind.UNSUPPORTED), b.why.startswith("needs"), _extra(b)),
         )
     )

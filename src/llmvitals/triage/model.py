@@ -14,6 +14,10 @@ Bound = float | str
 Number = Callable[[Readings, Settings], float | None]
 
 
+AGAINST: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The condition that holds where this one does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One condition: ``signal op bound``. A text bound names a setting (``slo.ttft_seconds``), optionally times a

@@ -8,8 +8,8 @@ its newest pages where there can be no doubt that they are: loads change, and no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -23,10 +23,12 @@ from llmvitals.signals.reading import Reading
 from llmvitals.signals.service import servers, serving, silent
 from llmvitals.triage import flags
 from llmvitals.triage.binding import binding
+from llmvitals.triage.changes import Standpoint, changes, signals_of
 from llmvitals.triage.checks import BY_CAUSE, CHECKS, HURT
 from llmvitals.triage.classes import classes
 from llmvitals.triage.failing import FEW, Failing, failing
-from llmvitals.triage.judge import blind_spots, explained, finding, judge, numbers, proved, proving, weigh
+from llmvitals.triage.judge import Results, blind_spots, explained, finding, judge, numbers, proved, proving, weigh
+from llmvitals.triage.lookalikes import lookalikes
 from llmvitals.triage.model import STEPS, Check, Readings
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.unread import unread
@@ -126,32 +128,37 @@ def _harm_unknown(readings: Readings) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Concluded:
+    """What follows from all checks together. ``results``: with those that others explain; ``doubt``: why nothing leads."""
+
+    outcome: Outcome
+    leading: Finding | None
+    findings: tuple[Finding, ...]
+    results: Results
+    failed: Failing | None
+    doubt: str
+
+
 def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scope: dict[str, Any]) -> Verdict:
-    results = {check.cause: judge(check, readings, settings) for check in CHECKS}
-    firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
-    away = {check.cause: explained(check, results[check.cause]) for check in firing}
-    shadowed = {cause for causes in away.values() for cause in causes}
-    # a check that is itself explained away explains nothing
-    shadowed = {c for check in firing if check.cause not in shadowed for c in away[check.cause]}
-    for check in firing:
-        if check.cause in shadowed:
-            by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
-            results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
-    answering, engines = len(serving(window)), flags.kinds(window)
-    findings = tuple(
-        _for_each(flags.named(finding(check, results[check.cause], readings, settings), engines), answering)
-        for check in firing
-        if check.cause not in shadowed
-    )
-    failed = failing(readings, settings)
-    outcome, leading = _outcome(findings, results, readings, settings, failed, scrapes=len(window.snapshots))
-    doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
-    if outcome is Outcome.SHEDDING:
-        doubt = _not_shedding(findings, results, readings, settings)
-    if doubt:
-        outcome, leading = Outcome.UNDETERMINED, None
-    contributing = tuple(f for f in findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
-    sentence = doubt or _sentence(outcome, leading, contributing, readings, settings, failed)
+    judged = {check.cause: judge(check, readings, settings) for check in CHECKS}
+    answering, engines, scrapes = len(serving(window)), flags.kinds(window), len(window.snapshots)
+
+    def named(found: Finding) -> Finding:
+        return _for_each(flags.named(found, engines), answering)
+
+    def again(other: Readings, moved: Collection[str]) -> tuple[Outcome, str]:
+        """The outcome and the leading cause where ``moved`` signals read otherwise."""
+        anew = {c.cause: judge(c, other, settings) for c in CHECKS if not signals_of(c).isdisjoint(moved)}
+        then = _conclude(judged | anew, other, settings, scrapes=scrapes)
+        return then.outcome, then.leading.cause if then.leading else ""
+
+    told = _conclude(judged, readings, settings, scrapes=scrapes, named=named)
+    outcome, leading, results = told.outcome, told.leading, told.results
+    contributing = tuple(f for f in told.findings if f is not leading and BY_CAUSE[f.cause].outcome is Outcome.CAUSE)
+    sentence = told.doubt or _sentence(outcome, leading, contributing, readings, settings, told.failed)
+    silent_so_far = outcome is Outcome.NO_TRAFFIC or (leading is None and _too_short(readings, settings))
+    now = Standpoint(outcome, leading.cause if leading else "", results, readings, settings)
     return Verdict(
         outcome,
         f"{sentence}{_worst_class(readings, settings)}{_upstreams(readings)}{_out_of_memory(readings, settings)}"
@@ -170,7 +177,47 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
         dict(scope),
         binding(readings, settings),
         hurt=_hurt(readings, settings),
+        changes=() if silent_so_far else changes(now, again),
+        lookalikes=() if silent_so_far else lookalikes(now, {f.cause for f in contributing}),
     )
+
+
+def _same(found: Finding) -> Finding:
+    return found
+
+
+def _conclude(
+    judged: Results,
+    readings: Readings,
+    settings: Settings,
+    *,
+    scrapes: int,
+    named: Callable[[Finding], Finding] = _same,
+) -> _Concluded:
+    """The outcome of all checks together: which of those that fire are explained by others, and which of the rest leads."""
+    results = dict(judged)
+    firing = [check for check in CHECKS if results[check.cause].state is State.FIRING]
+    away = {check.cause: explained(check, results[check.cause]) for check in firing}
+    shadowed = {cause for causes in away.values() for cause in causes}
+    # a check that is itself explained away explains nothing
+    shadowed = {c for check in firing if check.cause not in shadowed for c in away[check.cause]}
+    for check in firing:
+        if check.cause in shadowed:
+            by = next(o.cause for o in firing if check.cause in away[o.cause] and o.cause not in shadowed)
+            results[check.cause] = replace(results[check.cause], state=State.SHADOWED, reason=f"explained by {by}")
+    findings = tuple(
+        named(finding(check, results[check.cause], readings, settings))
+        for check in firing
+        if check.cause not in shadowed
+    )
+    failed = failing(readings, settings)
+    outcome, leading = _outcome(findings, results, readings, settings, failed, scrapes=scrapes)
+    doubt = _doubt(leading, results, readings, settings) if leading is not None else ""
+    if outcome is Outcome.SHEDDING:
+        doubt = _not_shedding(findings, results, readings, settings)
+    if doubt:
+        outcome, leading = Outcome.UNDETERMINED, None
+    return _Concluded(outcome, leading, findings, results, failed, doubt)
 
 
 def _for_each(found: Finding, engines: int) -> Finding:
