@@ -6,15 +6,19 @@ import pytest
 
 from llmvitals.app.ask import Failure, ask
 from llmvitals.app.chosen import MADE_HERE, MOST_JUDGED
+from llmvitals.app.fleet import ask_fleet
 from llmvitals.app.fleet_promql import standings
+from llmvitals.app.fleet_stored import WHY, stored_fleet
 from llmvitals.exporters.judge import groups, judge
 from llmvitals.series import Series
 from llmvitals.settings import Exporter, Service, Settings, Source
+from llmvitals.signals.window import scopes
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import joined as assembled
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.triage.verdict import Outcome
+from llmvitals.triage.walk import diagnose_with
 from support.prometheus import joined, points_of, prometheus_of
 
 pytestmark = pytest.mark.prometheus
@@ -167,3 +171,30 @@ def test_what_a_server_renamed_is_found(seen, tmp_path):
         answer = ask(of(server), {"instance": ILL, "model": ""}, AT, SETTINGS)
         assert answer.verdict.leading.cause == "preemption-thrash"
         assert [m.instance for m in answer.members] == [ILL]
+
+
+def test_the_fleet_is_told_by_stored_gauges_alone(fleet, seen):
+    found = stored_fleet(of(fleet), AT, SETTINGS)
+    replicas = {one.instance: one for one in found.replicas}
+    assert set(replicas) == {ILL, "silent", *(f"calm-{n}" for n in range(CALM))}
+    assert [(one.name, one.verdict) for one in found.services] == [("chat", "cause")]
+    ((_, window),) = scopes(seen[ILL][-13:]).items()
+    verdict, readings = diagnose_with(window, SETTINGS)
+    ill = replicas[ILL]
+    assert (ill.verdict, ill.leading, ill.hurt) == ("cause", verdict.leading.cause, verdict.hurt)
+    assert ill.kv == pytest.approx(readings["kv_usage_high_ratio"].value)
+    assert ill.waiting == readings["requests_waiting"].value
+    assert ill.numbers["queue_mean_seconds"] == pytest.approx(readings["queue_mean_seconds"].value)
+    assert ill.binds == verdict.binding.resource.value
+    assert ill.activity is None  # no GPU is joined to it, and why is said
+    assert ill.activity_why == WHY[readings["gpu_sm_active_mean_ratio"].gap.kind.value]
+    assert (ill.newest, ill.gone) == (AT, False)
+    assert (replicas["silent"].newest, replicas["silent"].gone) == (START + 60, True)
+
+
+def test_a_fleet_without_stored_verdicts_is_judged_and_says_so(seen, tmp_path):
+    every = [page for one in seen.values() for page in one]
+    with prometheus_of(tmp_path, points_of(every)) as server:
+        found = ask_fleet(of(server), AT, SETTINGS)
+        assert found.notes == (MADE_HERE,)
+        assert {one.instance: one.leading for one in found.replicas}[ILL] == "preemption-thrash"

@@ -14,15 +14,19 @@ from datetime import UTC, datetime
 
 from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, meant
 from llmvitals.app.fleet_promql import Standing, endpoint, members_of, standings, whose
-from llmvitals.app.promql import any_of, judge, key_of, member, observed, read
+from llmvitals.app.promql import any_of, judge, key_of, member, observed, read, windows_of
 from llmvitals.series import Labels
 from llmvitals.settings import Settings, Source
+from llmvitals.sources import Observed
 from llmvitals.sources.assemble import joined
 from llmvitals.sources.place import fronts
 from llmvitals.sources.promql import EXPORTED
 from llmvitals.sources.promql_raw import RawNames
 from llmvitals.sources.stored import RAW_NOTE
+from llmvitals.triage.replica import Fleet, is_replica, limits_of, replica, whole
+from llmvitals.triage.report import scope_of
 from llmvitals.triage.verdict import Verdict
+from llmvitals.triage.walk import diagnose_with
 
 MOST_JUDGED = 40
 """Targets that are judged here at most where no verdicts are stored: each costs some 20 ms."""
@@ -115,20 +119,54 @@ def judge_here(source: Source, scope: Scope, end: float, settings: Settings) -> 
 
     Raises the errors of :func:`read_stored`.
     """
+    found = _few(source, scope.get("instance", ""), end, settings)
+    judged = {key_of(verdict): verdict for verdict in judge(found.seen, settings)}
+    rest = tuple(Member(name, "", "", "") for name in found.rest)
+    key = meant(scope, judged)
+    members = (*(member(key, verdict) for key, verdict in judged.items()), *rest)
+    return Chosen(judged[key] if key is not None else None, members, found.notes)
+
+
+def judged_fleet(source: Source, end: float, settings: Settings) -> Fleet:
+    """The replicas of an endpoint without stored verdicts, so many as are allowed.
+
+    Raises the errors of :func:`read_stored`.
+    """
+    found = _few(source, "", end, settings)
+    replicas, services, newest = [], [], 0.0
+    for key, engines, window in windows_of(found.seen):
+        newest = max(newest, window.end)
+        verdict, readings = diagnose_with(window, settings, scope=scope_of(*key, engines))
+        if engines:
+            services.append(whole(verdict))
+        elif is_replica(window.snapshots):
+            replicas.append(replica(*key, window.snapshots, readings, verdict))
+    seconds = settings.exporter.window_seconds
+    return Fleet(newest, seconds, limits_of(settings), tuple(replicas), tuple(services), found.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Few:
+    """Targets whose samples were read, the names of those whose were not, and what is to be said of it."""
+
+    seen: tuple[Observed, ...]
+    rest: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _few(source: Source, first: str, end: float, settings: Settings) -> _Few:
+    """So many targets as may be judged here, among them the one named ``first``."""
     names, label = _instances(source, end, settings)
-    asked = [name for name in names if name == scope.get("instance")]
+    asked = [name for name in names if name == first]
     taken = tuple(dict.fromkeys((*asked, *names)))[:MOST_JUDGED]
     selector = f"{{{any_of(label, taken)}}}" if len(names) > len(taken) else ""
     found = read(source, selector, end, settings.exporter.window_seconds, settings)
     services = settings.services if not selector else ()  # of a service all engines are needed
-    judged = {key_of(v): v for v in judge(joined(found.observed, services, fronts(settings.targets)), settings)}
-    rest = tuple(Member(name, "", "", "") for name in names if name not in taken)
-    members = (*(member(key, verdict) for key, verdict in judged.items()), *rest)
     notes = [RAW_NOTE if found.raw else MADE_HERE]
-    if rest:
+    if len(names) > len(taken):
         notes.append(f"judged are {len(taken)} of its {len(names)} targets, those where most requests wait first")
-    key = meant(scope, judged)
-    return Chosen(judged[key] if key is not None else None, members, tuple(notes))
+    rest = tuple(name for name in names if name not in taken)
+    return _Few(joined(found.observed, services, fronts(settings.targets)), rest, tuple(notes))
 
 
 def _instances(source: Source, end: float, settings: Settings) -> tuple[tuple[str, ...], str]:

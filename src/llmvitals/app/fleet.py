@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping
 
 from llmvitals.app.ask import Failure
+from llmvitals.app.chosen import judged_fleet
+from llmvitals.app.fleet_stored import stored_fleet
 from llmvitals.app.past import lines
-from llmvitals.app.promql import windows
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.exporter import fetch_json
 from llmvitals.triage import history
 from llmvitals.triage.history import Trace
-from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode, is_replica, limits_of, replica
-from llmvitals.triage.walk import diagnose_with
+from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode
 
 Ask = Callable[[Source, float | None, Settings], Fleet]
 Trails = Callable[[Source, Replica, float | None, Settings], Mapping[str, Trace]]
@@ -51,14 +51,10 @@ def _exporter_trail(source: Source, one: Replica, at: float | None, settings: Se
 
 
 def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
-    found, newest = [], 0.0
-    asked = windows(source, time.time() if at is None else at, settings.exporter.window_seconds, settings)
-    for (instance, model), window in asked.items():
-        newest = max(newest, window.end)
-        if is_replica(window.snapshots):
-            verdict, readings = diagnose_with(window, settings, scope={"instance": instance, "model": model})
-            found.append(replica(instance, model, window.snapshots, readings, verdict))
-    return Fleet(newest, settings.exporter.window_seconds, limits_of(settings), tuple(found))
+    """By the verdicts and signals that are stored; where there are none, so many are judged here as a person waits for."""
+    end = time.time() if at is None else at
+    found = stored_fleet(source, end, settings)
+    return found if found is not None else judged_fleet(source, end, settings)
 
 
 def _prometheus_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:

@@ -212,8 +212,12 @@ def _several(found: Mapping[_At, Standing]) -> bool:
 def _fullest(found: Mapping[_At, Standing], counts: Mapping[_At, float]) -> Iterable[Standing]:
     """One of each name: who is still there before who is gone, then the one with the most stored."""
     by_name: dict[Key, list[_At]] = {}
-    for key in found:
-        by_name.setdefault(key[:2], []).append(key)
+    there = {(key[0], key[2]) for key, one in found.items() if not one.gone}
+    for key, one in found.items():
+        if (
+            not one.gone or (key[0], key[2]) not in there
+        ):  # a target that is down names no model any more, and is not gone
+            by_name.setdefault(key[:2], []).append(key)
     for keys in by_name.values():
         best = max(keys, key=lambda key: (not found[key].gone, counts.get(key, 0.0), key[2]))
         others = tuple(key[2] for key in keys if key is not best and not found[key].gone)

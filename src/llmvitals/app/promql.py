@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from llmvitals.app.answer import Key, Member
 from llmvitals.errors import PageError
@@ -75,11 +75,6 @@ def windows_of(targets: Sequence[Observed]) -> Iterator[tuple[Key, Sequence[str]
         if not is_gpu_only(one):
             for key, window in scopes(one.snapshots).items():
                 yield key, one.engines, window
-
-
-def windows(source: Source, end: float, seconds: float, settings: Settings) -> Mapping[Key, Window]:
-    """The window of every engine by itself. Raises the errors of :func:`read_stored`."""
-    return {key: window for key, _, window in windows_of(read(source, "", end, seconds, settings).observed)}
 
 
 def key_of(verdict: Verdict) -> Key:

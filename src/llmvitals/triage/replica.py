@@ -34,6 +34,8 @@ profiling fields).
 BESIDE: tuple[str, ...] = ("gpu_tensor_active_mean_ratio", "gpu_dram_active_mean_ratio")
 PHASES: tuple[str, ...] = ("queue_mean_seconds", "prefill_mean_seconds", "decode_mean_seconds")
 """Where the time of finished requests goes, from the queue on."""
+NUMBERS: tuple[str, ...] = PHASES
+"""The signals that :attr:`Replica.numbers` holds."""
 TRAIL: tuple[str, ...] = (KV, *ACTIVITY)
 """The signals whose past is a replica's way across the picture."""
 
@@ -93,8 +95,8 @@ class Replica:
     ``activity_of``: the signal that ``activity`` is. ``kv_note``: how far the number goes, '' where it is exact. ``gpus``: the
     numbers of the joined GPUs, ``joins``: their labels ``join``. ``verdict``, ``leading``: slugs; ``binds``: the
     resource that binds, ``binds_why`` a sentence. ``numbers``: signals by which replicas are compared, those that have a value.
-    ``confidence``: in the leading cause, 0-1; ``hurt``: whether users are; ``newest``: its last page (unix seconds; None: not told);
-    ``gone``: no verdict is made of it any more.
+    ``confidence``: in the leading cause, 0-1; ``hurt``: whether users are; ``newest``: its last page (unix seconds; None where
+    that is not told); ``gone``: no verdict is made of it any more.
     """
 
     instance: str
@@ -209,7 +211,7 @@ def replica(
         leading=verdict.leading.cause if verdict and verdict.leading else "",
         binds=verdict.binding.resource.value if verdict else "",
         binds_why=verdict.binding.why if verdict else "",
-        numbers={name: value for name in PHASES if (value := _value(readings, name)) is not None},
+        numbers={name: value for name in NUMBERS if (value := _value(readings, name)) is not None},
         confidence=verdict.leading.confidence if verdict and verdict.leading else 0.0,
         hurt=verdict.hurt if verdict else False,
         newest=pages[-1].t if pages else None,
