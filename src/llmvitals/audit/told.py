@@ -1,0 +1,154 @@
+"""What a running engine says of itself: ``cache_config_info`` of a metrics page, and the lines of its start-up log."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+
+from llmvitals.audit.arguments import FALSE, TRUE, real
+from llmvitals.audit.defaults import V0, V1
+from llmvitals.audit.model import Setup
+
+_INFO = re.compile(r"(\w[\w:]*cache_config_info)\{(.*?)\}", re.DOTALL)
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_PAGE = re.compile(r"cache_config_info\{|^llm_kv_block_tokens\b|^# TYPE vllm:", re.MULTILINE)
+_CANONICAL = re.compile(
+    r"^(llm_kv_blocks|llm_kv_block_tokens|llm_prefix_caching_enabled)(?:\{.*?\})?\s+([\d.eE+]+)", re.MULTILINE
+)
+SETTINGS: Mapping[str, str] = {
+    "block_size": "block-size",
+    "cache_dtype": "kv-cache-dtype",
+    "kv_cache_dtype": "kv-cache-dtype",
+    "enable_prefix_caching": "enable-prefix-caching",
+    "gpu_memory_utilization": "gpu-memory-utilization",
+    "num_gpu_blocks_override": "num-gpu-blocks-override",
+    "cpu_offload_gb": "cpu-offload-gb",
+    "max_seq_len": "max-model-len",
+    "tensor_parallel_size": "tensor-parallel-size",
+    "pipeline_parallel_size": "pipeline-parallel-size",
+    "data_parallel_size": "data-parallel-size",
+    "enforce_eager": "enforce-eager",
+    "tokenizer_mode": "tokenizer-mode",
+    "chunked_prefill_enabled": "enable-chunked-prefill",
+    "enable_chunked_prefill": "enable-chunked-prefill",
+}
+"""What the engine calls a setting, and its flag. ``swap_space`` is left out: a page shows its default as well."""
+
+
+def looks_like_page(text: str) -> bool:
+    """Whether a text is a metrics page, or a line of one."""
+    return bool(_PAGE.search(text))
+
+
+def page(text: str, *, place: str) -> tuple[Setup, ...]:
+    """One set-up from a page of the engine, or of an exporter of ours that reads it; none where it says nothing of a cache."""
+    found = _INFO.search(text)
+    if found and "vllm" in found[1]:
+        labels = dict(_LABEL.findall(found[2]))
+        contexts = real(labels.get("kv_cache_max_concurrency", ""))
+        return (Setup(place, "vllm", told=settings(labels), pool_tokens=_pool(labels), contexts=contexts, whole=False),)
+    values = {name: float(value) for name, value in _CANONICAL.findall(text)}
+    if not values:
+        return ()
+    block, blocks = values.get("llm_kv_block_tokens"), values.get("llm_kv_blocks")
+    told: dict[str, str] = {}
+    if block:
+        told["block-size"] = f"{block:.0f}"
+    if "llm_prefix_caching_enabled" in values:
+        told["enable-prefix-caching"] = TRUE if values["llm_prefix_caching_enabled"] else FALSE
+    pool = int(block * blocks) if block and blocks else None
+    return (Setup(place, "vllm", told=told, pool_tokens=pool, whole=False),)
+
+
+def _pool(labels: Mapping[str, str]) -> int | None:
+    size = real(labels.get("kv_cache_size_tokens", ""))
+    if size:
+        return int(size)
+    blocks, block = real(labels.get("num_gpu_blocks", "")), real(labels.get("block_size", ""))
+    return int(blocks * block) if blocks and block else None
+
+
+def settings(said: Mapping[str, object]) -> dict[str, str]:
+    """The settings among what an engine calls its own, by flag."""
+    found: dict[str, str] = {}
+    for name, value in said.items():
+        text = str(value)
+        if name in SETTINGS and text not in ("None", ""):
+            found[SETTINGS[name]] = text.lower() if text in ("True", "False") else text
+    return found
+
+
+_ENGINE = re.compile(r"Initializing an? (V[01] )?(?:LLM|AsyncLLM)\S* ?(?:engine )?\(v([\d.]+)[^)]*\) with config:(.*)")
+_API = re.compile(r"vLLM API server version v?([\d.]+)")
+_PAIR = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\w./-]+)")
+_ARGS = re.compile(r"non-default args: (\{.*\})|args: (Namespace\(.*\))")
+_POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+_CONTEXTS = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
+_BLOCKS = re.compile(r"# (?:GPU|cuda) blocks: (\d+)")
+_CHUNKED = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
+_LINES = (_ENGINE, _API, _ARGS, _POOL, _CONTEXTS, _BLOCKS, _CHUNKED)
+V0_BLOCK = "16"
+
+
+def looks_like_log(text: str) -> bool:
+    """Whether a text holds lines that vLLM writes at its start."""
+    return any(line.search(text) for line in _LINES)
+
+
+def log(text: str, *, place: str) -> tuple[Setup, ...]:
+    """One set-up from the last start that a log tells of."""
+    said: dict[str, str] = {}
+    version = generation = ""
+    for found in _API.finditer(text):
+        version = found[1]
+    for found in _ARGS.finditer(text):
+        said.update(_arguments(found[1] or found[2]))
+    for found in _ENGINE.finditer(text):
+        generation = (found[1] or "").strip() or generation
+        version = found[2]
+        said.update(settings({key: value.strip("'\"") for key, value in _PAIR.findall(found[3])}))
+    for found in _CHUNKED.finditer(text):
+        said |= {"max-num-batched-tokens": found[1], "enable-chunked-prefill": TRUE}
+    contexts: float | None = None
+    for found in _CONTEXTS.finditer(text):
+        said["max-model-len"], contexts = found[1].replace(",", ""), float(found[2])
+    pool = _last(int(found[1].replace(",", "")) for found in _POOL.finditer(text))
+    blocks = _last(int(found[1]) for found in _BLOCKS.finditer(text))
+    if pool is None and blocks is not None:
+        pool, generation = blocks * int(said.get("block-size", V0_BLOCK)), generation or V0
+    if not generation and pool is not None:
+        generation = V1
+    started = bool(_ARGS.search(text))
+    return (Setup(place, "vllm", (), {}, said, version, generation, pool, contexts, whole=started),)
+
+
+def _last(values: Iterable[int]) -> int | None:
+    return next(iter(list(values)[::-1]), None)
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """The flags of ``non-default args`` (a dictionary) or of an older release's ``Namespace(...)`` with all of them."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    if isinstance(tree, ast.Call):
+        pairs = [(word.arg or "", word.value) for word in tree.keywords]
+    elif isinstance(tree, ast.Dict):
+        pairs = [(str(getattr(key, "value", "")), value) for key, value in zip(tree.keys, tree.values, strict=True)]
+    else:
+        return {}
+    found: dict[str, str] = {}
+    for name, node in pairs:
+        if isinstance(node, ast.Constant) and node.value is not None and not _is_default_off(tree, node.value):
+            text = str(node.value)
+            found[name.replace("_", "-")] = text.lower() if isinstance(node.value, bool) else text
+        elif isinstance(node, ast.List):
+            found[name.replace("_", "-")] = "\n".join(ast.unparse(each).strip("'\"") for each in node.elts)
+    return found
+
+
+def _is_default_off(tree: ast.expr, value: object) -> bool:
+    """A ``Namespace`` holds every flag: one that is off was as a rule not written."""
+    return isinstance(tree, ast.Call) and value is False
