@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind
 from llmvitals.triage.view import Badge, Card, Check, ClassRow, Row, Stage, View
+from words import t, tell
 
 _PATHS = {
     "alert": "M12 2 1 21h22L12 2zm-1 7h2v6h-2V9zm0 8h2v2h-2v-2z",
@@ -58,6 +59,7 @@ _SHEET = """
 .lv-action code, .lv-set { font-size:19px; font-weight:650; padding:4px 10px; border-radius:6px; width:fit-content;
  max-width:100%; background:var(--quiet-bg); color:inherit; font-family:"Source Code Pro",monospace; }
 .lv-note { color:var(--soft); font-size:13.5px; }
+.lv-grid { display:grid; grid-template-columns:repeat(3,minmax(0,1fr)); gap:6px 22px; }
 .lv-ev { display:grid; grid-template-columns:minmax(0,1fr) auto; gap:0 10px; align-items:baseline; align-content:start;
  min-height:70px; }
 .lv-ev b { font-weight:600; } .lv-ev .v { font-size:20px; font-weight:700; white-space:nowrap; }
@@ -80,11 +82,17 @@ _SHEET = """
  padding:10px 16px; }
 .lv-line b { color:var(--t); } .lv-line code { background:none; color:inherit; padding:0; }
 .lv-stale { opacity:.62; }
+.lv-since { font-weight:600; font-size:15px; min-height:1.45em; margin-top:6px; }
+.lv-turn { font-size:14px; margin-top:2px; }
+.lv-reserve { min-height:1.45em; }
+/* A chosen scope is read whole: what is wrong stands first in it, and a long name wraps. */
+[data-testid="stSidebar"] [data-testid="stSelectbox"] [data-baseweb="select"] > div { height:auto; min-height:2.5rem; }
 .st-key-walk [data-testid="stVerticalBlock"], .st-key-walk { gap:.35rem; }
 .st-key-walk [data-testid="stExpander"] details { border:0; }
 .st-key-walk [data-testid="stExpander"] summary { padding:0 0 6px; min-height:0; font-size:13px; color:var(--soft) !important; }
 .stMarkdown h2 { font-size:18px; padding:8px 0 2px; } .stMarkdown h3 { font-size:16px; }
 @media (max-width:640px) {
+ .lv-grid { grid-template-columns:minmax(0,1fr); }
  .lv-ev { min-height:0; }
  .stMainBlockContainer { padding:4.2rem 12px 3rem; }
  .lv-verdict, .lv-action { padding:12px 14px; } .lv-verdict h1 { font-size:23px; } .lv-verdict p { font-size:16px; }
@@ -116,7 +124,7 @@ def tag(badge: Badge) -> str:
     """Icon and word in the tone's colour; nothing for a badge without a word."""
     if not badge.word:
         return ""
-    return f'<span class="lv-tag lv-{badge.tone}">{icon(badge.icon)}{escape(badge.word)}</span>'
+    return f'<span class="lv-tag lv-{badge.tone}">{icon(badge.icon)}{escape(t(badge.word))}</span>'
 
 
 def heading(text: str) -> str:
@@ -124,106 +132,122 @@ def heading(text: str) -> str:
     return f'<div class="lv"><h2 class="lv-h2">{escape(text)}</h2></div>'
 
 
-def verdict(view: View, facts: Iterable[str], *, stale: bool) -> str:
-    """The banner on top: word, cause, sentence, confidence, and what it is about."""
+def verdict(view: View, facts: Iterable[str], *, stale: bool, more: str = "") -> str:
+    """The banner on top: word, cause, sentence, ``more`` (HTML: since when, what would change it), confidence, and what it is
+    about.
+    """
     shown = [f"<span>{escape(fact)}</span>" for fact in facts if fact]
     if view.leading:
         shown.insert(0, confidence(view.leading))
     faded = " lv-stale" if stale else ""
-    title = f"<h1>{escape(view.title)}</h1>" if view.leading else ""
+    title = f"<h1>{escape(t(view.title))}</h1>" if view.leading else ""
     return (
         f'<section class="lv lv-verdict lv-{view.badge.tone}{faded}" data-verdict="{escape(view.badge.word)}">'
-        f"{tag(view.badge)}{title}<p>{escape(view.sentence)}</p>"
+        f"{tag(view.badge)}{title}<p>{escape(tell(view.sentence))}</p>{more}"
         f'<div class="lv-meta">{"".join(shown)}</div></section>'
     )
 
 
+def scope_note(text: str) -> str:
+    """The chosen scope in full, under a box that may be too narrow for it."""
+    return f'<div class="lv lv-note" data-scope>{escape(text)}</div>'
+
+
 def binds(resource: str, why: str) -> str:
     """Which resource binds, whatever the verdict is."""
-    return f'<div class="lv lv-note" data-binds="{escape(resource)}">What binds: <b>{escape(resource)}</b>, {escape(why)}</div>'
+    said = f"{escape(t('What binds'))}: <b>{escape(t(resource))}</b>, {escape(tell(why))}"
+    return f'<div class="lv lv-note" data-binds="{escape(resource)}">{said}</div>'
 
 
 def confidence(card: Card) -> str:
     """A meter with the number and the word beside it."""
     return (
-        f'<span>Confidence<span class="lv-meter"><i style="width:{card.confidence:.1%}"></i></span>'
-        f"<b>{with_unit(card.confidence, 'ratio')}</b> ({escape(card.trust)})</span>"
+        f'<span>{escape(t("Confidence"))}<span class="lv-meter"><i style="width:{card.confidence:.1%}"></i></span>'
+        f"<b>{with_unit(card.confidence, 'ratio')}</b> ({escape(t(card.trust))})</span>"
     )
 
 
 def action(card: Card, *, stale: bool = False) -> str:
-    """What to change."""
+    """What to change, what to expect then, and how to see that it worked."""
     setting = f'<code class="lv-set">{escape(card.setting)}</code>' if card.setting else ""
-    note = f'<div class="lv-note">{escape(card.note)}</div>' if card.note else ""
-    source = f'<div class="lv-note">Source: {escape(card.source)}</div>' if card.source else ""
+    told = ((t("Expected"), card.effect), (t("Check that it worked"), card.verify))
+    after = "".join(f"<div><b>{escape(head)}:</b> {escape(tell(text))}</div>" for head, text in told if text)
+    note = f'<div class="lv-note">{escape(tell(card.note))}</div>' if card.note else ""
+    source = f'<div class="lv-note">{escape(t("Source"))}: {escape(card.source)}</div>' if card.source else ""
     faded = " lv-stale" if stale else ""
     return (
-        f'<section class="lv lv-action{faded}"><h2>{icon("wrench")} What to change</h2>{setting}'
-        f"<div>{escape(card.advice)}</div>{note}{source}</section>"
+        f'<section class="lv lv-action{faded}"><h2>{icon("wrench")} {escape(t("What to change"))}</h2>{setting}'
+        f"<div>{escape(tell(card.advice))}</div>{after}{note}{source}</section>"
     )
 
 
 def evidence(row: Row) -> str:
     """The head of a small chart: title, value, limit, and whether it holds."""
-    limit = f"{'limit' if row.badge.word else 'line at'} {escape(row.limit)}" if row.limit else ""
-    said = " · ".join(part for part in (tag(row.badge), limit, escape(row.note)) if part)
+    limit = f"{escape(t('limit') if row.badge.word else t('line at'))} {escape(row.limit)}" if row.limit else ""
+    said = " · ".join(part for part in (tag(row.badge), limit, escape(tell(row.note))) if part)
     return (
-        f'<div class="lv lv-ev" data-signal="{escape(row.signal)}"><b>{escape(row.title)}</b>'
-        f'<span class="v">{escape(row.value)}</span><span class="w">{said}</span></div>'
+        f'<div class="lv lv-ev" data-signal="{escape(row.signal)}"><b>{escape(t(row.title))}</b>'
+        f'<span class="v">{escape(t(row.value))}</span><span class="w">{said}</span></div>'
     )
 
 
-def step(stage: Stage) -> str:
-    """A step with the state and the reason of each of its checks."""
-    checks = "".join(_check(check) for check in stage.checks)
+def step(stage: Stage, since: Mapping[str, str] | None = None) -> str:
+    """A step with the state and the reason of each of its checks; ``since`` when those that fire do, by cause."""
+    checks = "".join(_check(check, (since or {}).get(check.cause, "")) for check in stage.checks)
     return (
-        f'<section class="lv lv-step" data-step="{stage.number}"><h3>{stage.number} · {escape(stage.title)} '
+        f'<section class="lv lv-step" data-step="{stage.number}"><h3>{stage.number} · {escape(t(stage.title))} '
         f"{tag(stage.badge)}</h3>{checks}</section>"
     )
 
 
-def _check(check: Check) -> str:
+def _check(check: Check, since: str) -> str:
+    when = f' <b class="s">{escape(since)}</b>' if since else ""
     return (
         f'<div class="lv-check lv-{check.badge.tone}" data-cause="{escape(check.cause)}">{tag(check.badge)}'
-        f'<span class="n">{escape(check.title)}</span><span class="r">{escape(check.reason)}</span></div>'
+        f'<span class="n">{escape(t(check.title))}</span><span class="r">{escape(tell(check.reason))}{when}</span></div>'
     )
 
 
 def rows(title: str, listed: Iterable[Row]) -> str:
     """The conditions of one check as a table."""
     body = "".join(
-        f"<tr><td>{escape(r.title)}</td><td><b>{escape(r.value)}</b></td><td>{escape(r.limit)}</td>"
-        f"<td>{tag(r.badge)}</td><td>{escape(r.note)}</td></tr>"
+        f"<tr><td>{escape(t(r.title))}</td><td><b>{escape(t(r.value))}</b></td><td>{escape(r.limit)}</td>"
+        f"<td>{tag(r.badge)}</td><td>{escape(tell(r.note))}</td></tr>"
         for r in listed
     )
-    return _table(("Signal", "Measured", "Limit", "", "Standing"), body, title)
+    return table((t("Signal"), t("Measured"), t("Limit"), "", t("Standing")), body, t(title))
 
 
 def blind(items: Iterable[Blind]) -> str:
-    """What the walk could not see, why, and which series would settle it."""
+    """What the walk could not see, why, which series would settle it, and how to get that."""
+    how = t("How to see it")
     body = "".join(
-        f"<tr><td><b>{escape(b.what)}</b></td><td>{escape(b.why)}</td><td><code>{escape(b.series)}</code></td></tr>"
+        f"<tr><td><b>{escape(t(b.what))}</b></td><td>{escape(tell(b.why))}</td><td><code>{escape(b.series)}</code></td>"
+        f'<td data-head="{escape(how)}">{escape(tell(b.remedy)) or "–"}</td></tr>'
         for b in items
     )
-    return _table(("Not seen", "Why", "Would be settled by"), body)
+    return table((t("Not seen"), t("Why"), t("Would be settled by"), how), body)
 
 
 def classes(listed: Iterable[ClassRow]) -> str:
     """What each class of requests got of what it was promised. A cell carries its column's name, as a phone shows no heads."""
+    of, goodput = escape(t("of")), escape(t(GOODPUT))
     body = "".join(
         f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td>{_under(REQUESTS, c.requests)}'
-        f'<td data-head="{GOODPUT}"><b>{escape(c.goodput)}</b> of {escape(c.objective)}</td><td>{tag(c.badge)}</td>'
+        f'<td data-head="{goodput}"><b>{escape(c.goodput)}</b> {of} {escape(c.objective)}</td><td>{tag(c.badge)}</td>'
         f"{_under(TTFT, c.ttft)}{_under(TPOT, c.tpot)}{_under(BUDGET, c.budget)}{_under(SEEN, c.seen)}</tr>"
         for c in listed
     )
-    return _table(("Class", REQUESTS, GOODPUT, "", TTFT, TPOT, BUDGET, SEEN), body)
+    heads = (t(head) if head else "" for head in (REQUESTS, GOODPUT, "", TTFT, TPOT, BUDGET, SEEN))
+    return table((t("Class"), *heads), body)
 
 
 def _under(head: str, text: str) -> str:
-    return f'<td data-head="{head}">{escape(text)}</td>'
+    return f'<td data-head="{escape(t(head))}">{escape(text)}</td>'
 
 
-def _table(heads: Iterable[str], body: str, caption: str = "") -> str:
+def table(heads: Iterable[str], body: str, caption: str = "") -> str:
+    """Rows (HTML) under their heads; a phone shows cells under one another, without heads."""
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     above = f"<caption>{escape(caption)}</caption>" if caption else ""
     inside = f"{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
@@ -234,21 +258,21 @@ def line(badge: Badge, thing: str, place: str = "", remedy: str = "") -> str:
     """One clear line: thing, place, remedy."""
     where = f" <code>{escape(place)}</code>:" if place else ""
     return (
-        f'<div class="lv lv-line lv-{badge.tone}" role="status"><b>{icon(badge.icon)} {escape(badge.word)}.</b>'
-        f"{where} {escape(thing)}{'. ' if thing and remedy else ' '}{escape(remedy)}</div>"
+        f'<div class="lv lv-line lv-{badge.tone}" role="status"><b>{icon(badge.icon)} {escape(t(badge.word))}.</b>'
+        f"{where} {escape(tell(thing))}{'. ' if thing and remedy else ' '}{escape(tell(remedy))}</div>"
     )
 
 
 def contributing(card: Card) -> str:
     """A cause that holds beside the leading one: its name, confidence and advice."""
     setting = f" <code>{escape(card.setting)}</code>" if card.setting else ""
-    note = f'<div class="lv-note">{escape(card.note)}</div>' if card.note else ""
+    note = f'<div class="lv-note">{escape(tell(card.note))}</div>' if card.note else ""
     return (
-        f'<section class="lv lv-line lv-warn" data-contributing="{escape(card.cause)}"><b>{escape(card.title)}</b> '
-        f'<span class="lv-note">{confidence(card)}</span><div>{escape(card.advice)}{setting}</div>{note}</section>'
+        f'<section class="lv lv-line lv-warn" data-contributing="{escape(card.cause)}"><b>{escape(t(card.title))}</b> '
+        f'<span class="lv-note">{confidence(card)}</span><div>{escape(tell(card.advice))}{setting}</div>{note}</section>'
     )
 
 
 def unmeasured(check: Check) -> str:
     """A check without conditions: its name and reason."""
-    return f'<div class="lv"><b>{escape(check.title)}</b> <span class="lv-note">{escape(check.reason)}</span></div>'
+    return f'<div class="lv"><b>{escape(t(check.title))}</b> <span class="lv-note">{escape(tell(check.reason))}</span></div>'

@@ -1,4 +1,4 @@
-"""The triage page: the verdict on top, what speaks for it, what to change, and every step of the walk below."""
+"""The triage page: the verdict first, then what to change, what speaks for it, who differs, what moved, and the whole walk."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import streamlit as st
 import charts
 import parts
 import picked
-from llmvitals.app.answer import Answer
+import triage_more
+import triage_parts
+import words
+from llmvitals.app.answer import Answer, Key
 from llmvitals.app.ask import Failure, ask, is_old
+from llmvitals.app.past import Past, ask_past, drawn
 from llmvitals.app.runbook import HURT, title
 from llmvitals.settings import Settings, Source
-from llmvitals.triage.chart import Chart, leading_charts, vital_charts
+from llmvitals.triage.course import Began, began
 from llmvitals.triage.view import NOTICES, View, binds, present
+from words import t, tell
 
-COLUMNS = 3
+Kept = dict[object, "Answer | Past"]
+"""What this session saw last of each scope: shown, marked as stale, while there is nothing newer."""
+
+LINES_INTERVALS = 3.0
+"""Intervals of the exporter for which lines of a PromQL endpoint are good: each costs as much as thirty verdicts."""
 
 
 @st.cache_data(ttl=2.0, show_spinner=False, max_entries=64)
@@ -23,9 +32,18 @@ def poll(source: Source, scope: dict[str, str], at: float | None, settings: Sett
     return ask(source, scope, at, settings)
 
 
+@st.cache_data(ttl=2.0, show_spinner=False, max_entries=64)
+def poll_past(
+    source: Source, key: Key, signals: tuple[str, ...], at: float | None, settings: Settings, scopes: int, turn: int
+) -> Past:
+    """The same for the minutes before; ``turn`` changes when they are asked for again."""
+    return ask_past(source, key, signals, at, settings, scopes=scopes)
+
+
 def main() -> None:
     """Lay the page out for the chosen source, scope and moment."""
     st.html(parts.STYLE)
+    st.html(charts.STYLE)
     sidebar = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
     found = picked.opened(sidebar, forget_scope)
     if found is None:
@@ -33,14 +51,22 @@ def main() -> None:
     settings, source, at = found
     scope = {key: st.query_params.get(key, "") for key in ("instance", "model")}
     connecting = st.empty()
-    if not st.session_state.get("kept"):
-        connecting.html(parts.line(NOTICES["connecting"], "", source.url))
+    if not kept():
+        waited = t("The verdict of {what} is asked for.", what=" · ".join(filter(None, scope.values())) or source.name)
+        connecting.html(parts.line(NOTICES["connecting"], waited, source.url))
     first = poll(source, scope, at, settings)
     connecting.empty()
     if isinstance(first, Answer) or first.members:
         scope = choose_scope(first, scope, sidebar)
+    st.session_state["first"] = (scope, first)  # not asked for again under its full name
     every = None if at is not None else settings.exporter.interval_seconds
     st.fragment(panel, run_every=every)(source, scope, at, settings)
+
+
+def kept() -> Kept:
+    """What this session saw."""
+    found: Kept = st.session_state.setdefault("kept", {})
+    return found
 
 
 def forget_scope() -> None:
@@ -51,106 +77,144 @@ def forget_scope() -> None:
 
 
 def choose_scope(answer: Answer | Failure, scope: dict[str, str], sidebar: picked.Slots) -> dict[str, str]:
-    """One of the targets that the source knows, with its verdict beside the name."""
-    labels = answer.choices(scope)
-    keys = list(labels)
+    """One of the targets that the source knows: how it stands first, so that a narrow box does not cut it off, then its name."""
+    listed = answer.choices(scope)
+    keys = list(listed)
     current = answer.current(scope)
-    chosen = sidebar["scope"].selectbox("Scope", keys, index=keys.index(current), format_func=labels.__getitem__)
-    if chosen != current:
+    unknown = t("not known") if isinstance(answer, Failure) else ""
+
+    def label(key: Key) -> str:
+        stands = t(listed[key].stands) if listed[key].stands else unknown
+        return " · ".join(filter(None, (stands, listed[key].name)))
+
+    chosen = sidebar["scope"].selectbox(t("Scope"), keys, index=keys.index(current), format_func=label)
+    sidebar["scope"].html(parts.scope_note(label(current)))
+    if chosen is not None and chosen != current:
         st.query_params.update(dict(zip(("instance", "model"), chosen, strict=True)))
         st.rerun()
-    return dict(zip(("instance", "model"), chosen, strict=True))
+    return dict(zip(("instance", "model"), current, strict=True))
 
 
 def panel(source: Source, scope: dict[str, str], at: float | None, settings: Settings) -> None:
     """What is refreshed. The last good answer stays, marked as stale, while the source does not answer."""
     top = st.empty()
-    answer = poll(source, scope, at, settings)
+    asked, first = st.session_state.pop("first", ({}, None))
+    answer = first if asked == scope and first is not None else poll(source, scope, at, settings)
     key = (source.url, *scope.values(), at)
-    kept: dict[object, Answer] = st.session_state.setdefault("kept", {})
     failed = isinstance(answer, Failure)
     if isinstance(answer, Failure):
-        known = kept.get(key)
+        known = kept().get(key)
         word = "unknown-scope" if answer.members else "unreachable-stale" if known else "unreachable"
         top.html(parts.line(NOTICES[word], answer.thing, answer.place, answer.remedy))
-        if known is None:
+        if not isinstance(known, Answer):
             return
         answer = known
     else:
-        kept[key] = answer
+        kept()[key] = answer
     old = at is None and is_old(answer, settings)
     if old and not failed:
-        top.html(parts.line(NOTICES["old"], answer.age_text(), source.url))
-    show(answer, source, stale=failed or old, live=at is None)
+        top.html(parts.line(NOTICES["old"], t("data {age} old", age=answer.age_text()), source.url))
+    show(answer, source, scope, at, settings, stale=failed or old)
 
 
-def show(answer: Answer, source: Source, *, stale: bool, live: bool) -> None:
-    """One answer, from the verdict down to the steps."""
-    view = present(answer.verdict)
-    facts = (f"source {source.name}", view.scope, view.window, answer.age_text() if live else "")
-    st.html(parts.verdict(view, facts, stale=stale))
-    if answer.verdict.binding.why:
-        st.html(parts.binds(binds(answer.verdict.binding.resource), answer.verdict.binding.why))
+def show(
+    answer: Answer, source: Source, scope: dict[str, str], at: float | None, settings: Settings, *, stale: bool
+) -> None:
+    """One answer: first all that needs nothing else to be asked, then the rest, which may be slow or fail."""
+    view, verdict = present(answer.verdict), answer.verdict
+    age = t("data {age} old", age=answer.age_text()) if at is None else ""
+    facts = (t("source {name}", name=source.name), view.scope, tell(view.window), age)
+    key = ("past", source.url, *scope.values(), at)
+    known = kept().get(key)
+    top = st.empty()
+    before = _since(answer, known) if isinstance(known, Past) else None
+    turn = triage_parts.turn_line(view.turns)
+    top.html(parts.verdict(view, facts, stale=stale, more=triage_parts.when(before) + turn))
+    for note in answer.notes:
+        st.html(parts.line(NOTICES["note"], f"{source.name}: {note}"))
+    if verdict.binding.why:
+        st.html(parts.binds(binds(verdict.binding.resource), verdict.binding.why))
     if view.leading:
         st.html(parts.action(view.leading, stale=stale))
-    language = show_runbooks(view, hurt=answer.verdict.hurt)
-    if view.leading:
-        st.html(parts.heading("Evidence"))
-        grid(leading_charts(answer.verdict, answer.traces), "leading")
-    if view.classes:
-        st.html(parts.heading("Requests by class, one by one"))
-        st.html(parts.classes(view.classes))
-    st.html(parts.heading("Vital signs"))
-    grid(vital_charts(answer.verdict, answer.traces), "vital")
-    show_contributing(view, language)
-    show_steps(view)
-    st.html(parts.heading("What this cannot see"))
+    triage_more.report(answer, source, at, settings)
+    show_runbooks(view, hurt=verdict.hurt)
+    if view.alike:
+        st.html(parts.heading(t("Looks alike, and is not it")))
+        st.html(triage_parts.alike(view.alike))
+    if view.turns:
+        with st.expander(t("What would change this verdict")):
+            st.html(triage_parts.turns(view.turns))
+    past = looked_back(answer, source, at, settings, known if isinstance(known, Past) else None)
+    kept()[key] = past
+    if (now := _since(answer, past)) != before:
+        top.html(parts.verdict(view, facts, stale=stale, more=triage_parts.when(now) + turn))
+    triage_more.evidence(answer, view, past)
+    show_contributing(view)
+    triage_more.different(answer, source, at, settings)
+    triage_more.compared(answer, source, at, settings)
+    show_steps(answer, view, past)
+    st.html(parts.heading(t("What this cannot see")))
     st.html(parts.blind(view.blind) if view.blind else parts.line(NOTICES["nothing-blind"], ""))
 
 
-def grid(drawn: tuple[Chart, ...], name: str) -> None:
-    """Small charts side by side, under one another on a phone."""
-    for start in range(0, len(drawn), COLUMNS):
-        for column, chart in zip(st.columns(COLUMNS), drawn[start : start + COLUMNS], strict=False):
-            with column:
-                st.html(parts.evidence(chart.row))
-                if chart.points:
-                    st.altair_chart(charts.draw(chart), width="stretch", key=f"{name}-{chart.row.signal}")
+def looked_back(answer: Answer, source: Source, at: float | None, settings: Settings, known: Past | None) -> Past:
+    """The minutes before. What was drawn last stays where they cannot be had, and what is amiss is said."""
+    waiting = st.empty()
+    if known is None:
+        waiting.html(parts.line(NOTICES["waiting"], t("The minutes before are asked for."), source.url))
+    key, signals = answer.current({}), drawn(answer.verdict)
+    end = float(answer.verdict.window.get("end") or 0.0)
+    span = settings.exporter.interval_seconds * (LINES_INTERVALS if source.kind == "prometheus" else 1.0)
+    past = poll_past(source, key, signals, at, settings, len(answer.members), int(end / span))
+    waiting.empty()
+    if past.why:
+        waiting.html(parts.line(NOTICES["no-history"], past.why))
+        return Past(known.traces, known.course, past.why) if known is not None else past
+    return past
 
 
-def show_runbooks(view: View, *, hurt: bool) -> str:
-    """The runbook of the leading cause, and of the symptom while users are hurt, folded; gives the language of runbooks."""
-    named = {view.leading.cause: view.leading.title} if view.leading else {}
+def _since(answer: Answer, past: Past) -> str:
+    return triage_parts.leading_since(answer.verdict, _began(past), past.course)
+
+
+def _began(past: Past) -> dict[str, Began]:
+    return began(past.course) if past.course is not None else {}
+
+
+def show_runbooks(view: View, *, hurt: bool) -> None:
+    """The runbook of the leading cause, and of the symptom while users are hurt, folded."""
+    named = {view.leading.cause: t(view.leading.title)} if view.leading else {}
     if hurt:
-        named[HURT] = title(HURT)
-    language = picked.language((*named, *(card.cause for card in view.contributing)))
+        named[HURT] = title(HURT, words.language()) or title(HURT)
     for slug, name in named.items():
-        with st.expander(f"Runbook: {name}"):
-            picked.show_runbook(slug, language)
-    return language
+        with st.expander(t("Runbook: {title}", title=name)):
+            picked.show_runbook(slug, words.language())
 
 
-def show_contributing(view: View, language: str) -> None:
+def show_contributing(view: View) -> None:
     """Causes that hold beside the leading one."""
     if not view.contributing:
         return
-    st.html(parts.heading("Also holds"))
+    st.html(parts.heading(t("Also holds")))
     for card in view.contributing:
         st.html(parts.contributing(card))
-        with st.expander(f"Evidence and runbook: {card.title}"):
+        with st.expander(t("Evidence and runbook: {title}", title=t(card.title))):
             st.html(parts.rows(card.title, card.rows))
-            picked.show_runbook(card.cause, language)
+            picked.show_runbook(card.cause, words.language())
 
 
-def show_steps(view: View) -> None:
-    """Every step in order, with each check's state and reason; what was measured is folded."""
-    st.html(parts.heading("The walk, step by step"))
+def show_steps(answer: Answer, view: View, past: Past) -> None:
+    """Every step in order, with each check's state, its reason and since when it fires; what was measured is folded."""
+    st.html(parts.heading(t("The walk, step by step")))
+    found = _began(past)
+    since = triage_parts.began_texts(found, float(answer.verdict.window.get("end") or 0.0))
     with st.container(key="walk"):
-        for stage in view.stages:
-            st.html(parts.step(stage))
-            with st.expander(f"Measured in step {stage.number}"):
-                for check in stage.checks:
+        for stage, step in zip(view.stages, answer.verdict.steps, strict=True):
+            st.html(parts.step(stage, since))
+            with st.expander(t("Measured in step {number}", number=stage.number)):
+                for check, result in zip(stage.checks, step.checks, strict=True):
                     st.html(parts.rows(check.title, check.rows) if check.rows else parts.unmeasured(check))
+                    triage_more.over_time(result, answer.verdict, past, found)
 
 
 main()

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from llmvitals.app import promql
 from llmvitals.app.ask import Failure, ask, is_old
-from llmvitals.errors import PageError
+from llmvitals.app.past import ask_past, drawn
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Exporter, Settings, Source
 from llmvitals.sources import Observed
@@ -25,6 +24,11 @@ def exporter():
     fake.close()
 
 
+def source_of(exporter):
+    """That exporter as a source."""
+    return Source(name="x", url=exporter.url)
+
+
 def put(exporter, scope=ANY, kind="exporter"):
     """Ask that exporter."""
     return ask(Source(name="x", url=exporter.url, kind=kind), scope, None, SETTINGS)
@@ -33,8 +37,10 @@ def put(exporter, scope=ANY, kind="exporter"):
 def test_an_exporter_gives_verdict_lines_and_targets(exporter):
     answer = put(exporter)
     assert answer.verdict.outcome is Outcome.CAUSE
-    assert answer.traces["preemptions_per_minute"].values[-1] == 126
     assert [(m.instance, m.leading) for m in answer.members] == [("vllm-0", "preemption-thrash"), ("vllm-1", "")]
+    assert [path for path, _ in exporter.asked] == ["/triage"], "the verdict waits for nothing else"
+    past = ask_past(source_of(exporter), answer.current(ANY), drawn(answer.verdict), None, SETTINGS)
+    assert past.traces["preemptions_per_minute"].values[-1] == 126
     path, query = exporter.asked[-1]
     assert path == "/history"
     assert {"preemptions_per_minute", "ttft_p95_seconds"} <= set(query["signal"])
@@ -69,14 +75,17 @@ def test_without_a_history_the_verdict_stands(exporter):
     exporter.answers["/history"] = (500, b"")
     answer = put(exporter)
     assert answer.verdict.outcome is Outcome.CAUSE
-    assert answer.traces == {}
+    past = ask_past(source_of(exporter), answer.current(ANY), drawn(answer.verdict), None, SETTINGS)
+    assert past.traces == {}
+    assert past.course is None
+    assert "500" in past.why
 
 
 @pytest.mark.parametrize(
     ("served", "said"),
     [
-        ((401, b""), "answered 401"),
-        ((503, b'{"error": "x"}'), "answered 503"),
+        ((401, b""), "asks for credentials (401)"),
+        ((503, b'{"error": "x"}'), "has no verdict yet (503)"),
         ((200, b"<html>hello</html>"), "not JSON"),
         ((200, b'{"status": "success"}'), "not with a triage document"),
         ((200, b'{"verdict": "cause", "steps": 1}'), "cannot be read"),
@@ -95,7 +104,7 @@ def test_anything_else_names_thing_place_and_remedy(exporter, served, said):
 def test_nobody_there_and_an_unknown_kind(exporter):
     assert "unknown kind 'graphite'" in put(exporter, kind="graphite").thing
     exporter.close()
-    assert put(exporter).thing == "nothing answers there"
+    assert "Connection refused" in put(exporter).thing
 
 
 def test_old_data_are_called_old(exporter):
@@ -112,26 +121,3 @@ def stored(instance, at, seconds):
     fixed = {series("llm_target_up", **labels): 1.0, series("llm_requests_running", **labels): 2.0}
     times = [at - seconds + 5.0 * i for i in range(int(seconds / 5) + 1)]
     return Observed(instance, "vllm", tuple(Snapshot(t, fixed) for t in times))
-
-
-def test_a_promql_endpoint_is_walked_here_and_its_lines_reach_further_back(monkeypatch):
-    asked = []
-
-    def read(url, *, selector="", at=None, seconds=90.0):
-        asked.append((selector, at, seconds))
-        if "exported_instance" in selector:
-            raise PageError("holds no llm_ series", place=url, remedy="x")
-        names = ("a", "b") if not selector else [n for n in ("a", "b") if json.dumps(n) in selector]
-        return tuple(stored(name, at, seconds) for name in names)
-
-    monkeypatch.setattr(promql, "read_prometheus", read)
-    source = Source(name="p", url="http://p", kind="prometheus")
-    answer = ask(source, {"instance": "b", "model": ""}, 5000.0, SETTINGS)
-    assert answer.current(ANY) == ("b", "m")
-    assert [m.instance for m in answer.members] == ["a", "b"]
-    assert answer.verdict.window["end"] == 5000.0
-    line = answer.traces["requests_running"]
-    assert line.times[-1] == 5000.0
-    assert line.times[0] < 5000.0 - 500.0
-    assert asked == [("", 5000.0, 60.0), ('{instance="b"}', 5000.0, 660.0)]
-    assert "holds nothing of c" in ask(source, {"instance": "c", "model": ""}, 5000.0, SETTINGS).thing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llmvitals.errors import PageError
 from llmvitals.triage.report import severity
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.verdict import Outcome, Verdict
+from llmvitals.triage.verdict import Verdict
 from llmvitals.triage.view import OUTCOMES, cause_title
 
 Scope = Mapping[str, str]
@@ -57,7 +57,7 @@ def named(instance: str, model: str) -> str:
 
 
 def _word(verdict: str) -> str:
-    return OUTCOMES[Outcome(verdict)].word if verdict in Outcome else verdict
+    return next((badge.word for outcome, badge in OUTCOMES.items() if outcome.value == verdict), verdict)
 
 
 class UnknownScopeError(PageError):

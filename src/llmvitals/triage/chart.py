@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.course import Began
 from llmvitals.triage.history import VITALS, Trace, Vital
-from llmvitals.triage.units import scale, with_unit
-from llmvitals.triage.verdict import Evidence, Verdict
+from llmvitals.triage.units import digits, scale, with_unit
+from llmvitals.triage.verdict import CheckResult, Evidence, Verdict
 from llmvitals.triage.view import Row, row, vital_row
 
 ROOM = 1.15
 """Space beyond the largest number, so that neither a line nor a limit's label touches the edge."""
 _TOP_SHARE = 0.8
 _SHORT = 3  # characters of a unit that fit beside a tick; the number in the head has it anyway
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_MOST_TICKS = 3
+
+Since = Mapping[str, Began]
+"""By cause: when its check began to fire, of those that do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,9 @@ class Chart:
 
     ``tick_unit`` is written behind a tick. ``bound`` is the limit in ``unit``, None where the condition has no number;
     from there to ``breach_end`` it holds (None where the direction is not known). ``low``, ``high``: the axis' ends.
-    ``label_above``: there is room for the limit's label above its line. ``moves``: there is a line to draw.
+    ``label_above``: there is room for the limit's label above its line. ``moves``: there is a line to draw. ``ticks``: values of
+    the axis with their texts. ``since``: when the check that this speaks for began to fire (milliseconds since 1970), None where
+    that is not known or lies before the first point.
     """
 
     row: Row
@@ -38,15 +46,34 @@ class Chart:
     high: float
     label_above: bool
     moves: bool
+    ticks: tuple[tuple[float, str], ...] = ()
+    since: float | None = None
 
 
-def leading_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
+def leading_charts(verdict: Verdict, traces: Mapping[str, Trace], since: Since | None = None) -> tuple[Chart, ...]:
     """What speaks for the leading cause, one chart per signal, in the order of the check."""
-    evidence = verdict.leading.evidence if verdict.leading else ()
+    if verdict.leading is None:
+        return ()
+    return _each_once(verdict.leading.evidence, verdict.leading.cause, verdict, traces, since or {})
+
+
+def check_charts(
+    check: CheckResult, verdict: Verdict, traces: Mapping[str, Trace], since: Since | None = None
+) -> tuple[Chart, ...]:
+    """What a check of the walk looked at, over time, as far as there are lines of it."""
+    drawn = _each_once(check.evidence, check.cause, verdict, traces, since or {})
+    return tuple(chart for chart in drawn if chart.moves)
+
+
+def _each_once(
+    evidence: tuple[Evidence, ...], cause: str, verdict: Verdict, traces: Mapping[str, Trace], since: Since
+) -> tuple[Chart, ...]:
     once: dict[str, Evidence] = {}
     for e in evidence:
         once.setdefault(e.signal, e)
-    return tuple(_chart(row(e), e, traces.get(e.signal), verdict) for e in once.values())
+    began = since.get(cause)
+    mark = None if began is None or began.before else began.t * 1000.0
+    return tuple(_chart(row(e), e, traces.get(e.signal), verdict, mark) for e in once.values())
 
 
 def vital_charts(verdict: Verdict, traces: Mapping[str, Trace]) -> tuple[Chart, ...]:
@@ -71,7 +98,9 @@ def _vital(vital: Vital, trace: Trace) -> Evidence:
     return Evidence(vital.signal, title, value, unit, limit, holds, gap, bound=trace.bound)
 
 
-def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Verdict) -> Chart:
+def _chart(
+    shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Verdict, since: float | None = None
+) -> Chart:
     times, values = _points(evidence, trace, verdict.window)
     known = [v for v in (*values, evidence.bound) if v is not None and math.isfinite(v)]
     shown = scale(evidence.unit, max(map(abs, known), default=0.0))
@@ -82,11 +111,13 @@ def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Ver
         high = shown.factor  # a share is seen against the whole
     ends = {">": high, "≥": high, "<": low, "≤": low}
     bound = _scaled(evidence.bound, shown.factor)
+    tick_unit = f" {shown.unit}" if 0 < len(shown.unit) <= _SHORT else ""
+    points = tuple((t * 1000.0, _scaled(v, shown.factor)) for t, v in zip(times, values, strict=True))
     return Chart(
         row=shown_row,
         unit=shown.unit,
-        tick_unit=f" {shown.unit}" if 0 < len(shown.unit) <= _SHORT else "",
-        points=tuple((t * 1000.0, _scaled(v, shown.factor)) for t, v in zip(times, values, strict=True)),
+        tick_unit=tick_unit,
+        points=points,
         bound=bound,
         bound_text=_bound_text(evidence),
         breach_end=None if bound is None else ends.get(evidence.limit[:1]),
@@ -94,7 +125,20 @@ def _chart(shown_row: Row, evidence: Evidence, trace: Trace | None, verdict: Ver
         high=high,
         label_above=bound is None or bound <= _TOP_SHARE * high,
         moves=sum(v is not None for v in values) > 1,
+        ticks=tuple((v, f"{digits(v)}{tick_unit}") for v in ticks(low, high)),
+        since=since if since is not None and points and points[0][0] <= since <= points[-1][0] else None,
     )
+
+
+def ticks(low: float, high: float) -> tuple[float, ...]:
+    """Round numbers between two ends, zero among them where it lies there; some three."""
+    span = high - low
+    if not (span > 0 and math.isfinite(span)):
+        return ()
+    size = 10.0 ** math.floor(math.log10(span / _MOST_TICKS))
+    step = next((size * s for s in _STEPS if size * s * _MOST_TICKS >= span * (1 - 1e-9)), size * _STEPS[-1])
+    first = math.ceil(low / step - 1e-9)
+    return tuple(step * i for i in range(first, math.floor(high / step + 1e-9) + 1))
 
 
 def _points(

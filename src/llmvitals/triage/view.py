@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from llmvitals.triage.checks import BY_CAUSE
-from llmvitals.triage.course import Began
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import (
     Action,
@@ -81,6 +80,11 @@ NOTICES: Mapping[str, Badge] = {
     "unreachable": Badge("Source unreachable", "alert", Tone.WARN),
     "unreachable-stale": Badge("Source unreachable, last verdict shown", "alert", Tone.WARN),
     "old": Badge("Stale, the source has made no new verdict", "alert", Tone.WARN),
+    "waiting": Badge("Waiting", "pause", Tone.QUIET),
+    "no-history": Badge("No history", "question", Tone.UNSURE),
+    "no-comparison": Badge("Nothing to compare with", "question", Tone.UNSURE),
+    "nobody-differs": Badge("Nobody stands out", "dash", Tone.QUIET),
+    "note": Badge("Note", "question", Tone.QUIET),
     "nothing-blind": Badge("Nothing", "dash", Tone.QUIET),
     "no-replicas": Badge("No engine is watched", "dash", Tone.QUIET),
     "no-runbook": Badge("No runbook", "dash", Tone.QUIET),
@@ -385,11 +389,6 @@ def moment(t: float, beside: float) -> str:
     """A moment (unix seconds) in UTC, its date left out where it is that of ``beside``: ``14:03:22 UTC``."""
     full = clock(t)
     return full[11:] if full[:10] == clock(beside)[:10] else full
-
-
-def since_when(began: Began, now: float) -> tuple[str, str]:
-    """A text with ``{moment}`` in it, and that moment. ``now`` (unix seconds): the end of the window that was judged."""
-    return ("since before {moment}" if began.before else "since {moment}"), moment(began.t, now)
 
 
 def _window(window: Mapping[str, object]) -> str:
