@@ -238,7 +238,9 @@ class Client:
                 f"has a certificate that cannot be verified ({reason})", place=self.place, remedy=self._authority()
             )
         return UnreachableError(
-            f"cannot be reached ({reason})", place=self.place, remedy="Check the URL and that it runs."
+            f"cannot be reached ({reason})",
+            place=self.place,
+            remedy="Check the URL (https where it speaks TLS) and that it runs.",
         )
 
     def _authority(self) -> str:
@@ -249,11 +251,20 @@ class Client:
         return "Name the file of its authority under access.ca_file of the source, or in REQUESTS_CA_BUNDLE."
 
 
+_CERTIFICATE = "Name one that it accepts under access.cert_file and access.key_file of the source."
 _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("certificate required", "bad certificate", "alert unknown ca", "handshake failure", "certificate_required"),
-        "does not accept our certificate, or wants one ({reason})",
-        "Name it under access.cert_file and access.key_file of the source.",
+        "does not accept ours, or seems to want a certificate ({reason})",
+        _CERTIFICATE,
+    ),
+    (
+        (
+            "eof occurred in violation of protocol",
+            "unexpected_eof",
+        ),  # Go's servers may be gone before their alert is read
+        "ended the connection while TLS was agreed on, and may want a certificate ({reason})",
+        _CERTIFICATE,
     ),
     (
         ("wrong version number", "wrong_version_number", "record layer failure", "packet length too long"),
@@ -261,7 +272,7 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Write http://, or give the port that speaks TLS.",
     ),
     (
-        ("private key is encrypted", "key values mismatch", "pem lib", "no start line"),
+        ("private key is encrypted", "key values mismatch", "pem lib", "no start line", "no certificate or crl found"),
         "cannot be asked with the certificate files of access ({reason})",
         "Check ca_file, cert_file and key_file: PEM, with a key that is not encrypted and that is the certificate's.",
     ),
