@@ -11,7 +11,7 @@ from llmvitals import settings as settings_file
 from llmvitals.alerts import pages, rules
 from llmvitals.alerts.names import WINDOW
 from llmvitals.backtest import report
-from llmvitals.cli import contract_table, matrix, scenario_table, signal_table
+from llmvitals.cli import contract_table, matrix, rule_table, scenario_table, signal_table
 from llmvitals.dashboards import files as boards
 from llmvitals.errors import SettingsError
 from llmvitals.lab.scenarios import SCENARIOS
@@ -53,8 +53,8 @@ def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
 
     All of them are made from the same tables as the triage, so that they cannot disagree with it. A README.md in the
     folder gets its support matrix between its two marks, a docs/design.md its list of signals, a docs/lab.md its scenarios,
-    a docs/gateway-contract.md its families, a docs/alerts.md its tables, each page in runbooks/ its alerts; without such a file
-    that is left out.
+    a docs/gateway-contract.md its families, a docs/alerts.md its tables, a docs/audit.md its rules, each page in runbooks/ its
+    alerts; without such a file that is left out.
     """
     different = [
         (path, text) for path, text in _files(root, settings_file.load(settings_path)) if _read(root / path) != text
@@ -82,6 +82,7 @@ def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
         "docs/lab.md": {"scenarios": scenario_table.full(SCENARIOS)},
         "docs/gateway-contract.md": {"gateway families": f"\n{contract_table.full()}\n"},
         "docs/alerts.md": report.parts(settings),
+        "docs/audit.md": {"audit rules": f"\n{rule_table.full()}\n"},
         **pages.blocks(settings),
     }
     for path, marked in parts.items():
