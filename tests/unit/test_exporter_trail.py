@@ -9,7 +9,11 @@ from llmvitals.exporters.judge import Scoped
 from llmvitals.exporters.trail import POINTS, Trail
 from llmvitals.settings import Settings, Slo, Target
 from llmvitals.signals.reading import Reading
+from llmvitals.triage import course
 from llmvitals.triage.history import VITALS, decode
+from llmvitals.triage.walk import diagnose
+from support.made import healthy, run
+from support.situations import thrash
 
 SETTINGS = Settings(targets=(Target(url="http://127.0.0.1:9", name="a"),), slo=Slo(ttft_seconds=1.5))
 SCOPE = ("a", "m")
@@ -64,3 +68,34 @@ def test_it_is_bounded_and_forgets_scopes_that_are_gone(remember):
     trail = remember(1000.0, scope=("b", "m"))
     assert lines(trail, "seats")["seats"].times == ()
     assert lines(trail, scope=("b", "m"))["requests_running"].times == (1000.0,)
+
+
+def judged(trail, t, verdict, scope=SCOPE):
+    empty = Engine(SETTINGS).publish(0.0)
+    scoped = Scoped(*scope, readings={}, **(_rest() | {"verdict": verdict}))
+    trail.remember(replace(empty, ended=t, scopes=(scoped,)))
+
+
+def test_what_checks_said_reaches_back_farther_than_the_lines(remember):
+    trail = Trail()
+    well, ill = diagnose(run(8, healthy), SETTINGS), diagnose(thrash(), SETTINGS)
+    for i in range(POINTS * 2):
+        judged(trail, float(i), well if i < 20 else ill)
+    document = trail.document(SCOPE, (), SETTINGS)
+    told = course.decode(document, place="here")
+    assert (told.start, told.end, told.seconds) == (0.0, POINTS * 2 - 1.0, SETTINGS.exporter.window_seconds)
+    assert course.began(told)["preemption-thrash"].t == 20.0
+    assert told.leading == ((0.0, ""), (20.0, "preemption-thrash"))
+    judged(trail, 1000.0, well, scope=("b", "m"))
+    assert trail.document(SCOPE, (), SETTINGS)["course"] is None
+
+
+def test_a_cycle_whose_walk_failed_says_nothing_of_checks(remember):
+    trail = remember(1.0, seats=2.0)
+    assert trail.document(SCOPE, (), SETTINGS)["course"] is None
+
+
+def test_all_signals_that_have_a_number_come_for_the_asking(remember):
+    found = lines(remember(1.0, seats=2.0, restarts=0.0), "*")
+    assert {"seats", "restarts"} <= set(found)
+    assert set(found) == {"seats", "restarts"} | {vital.signal for vital in VITALS}

@@ -1,6 +1,7 @@
-"""How every signal moved from cycle to cycle: the lines that the app draws beside the newest verdict (``/history``).
+"""How every signal moved from cycle to cycle, and what every check said: what is shown beside the newest verdict (``/history``).
 
-A point is what the page's gauges showed then, so nothing is computed again and a chart ends on the number in its head.
+A point is what the page's gauges showed then, so nothing is computed again and a chart ends on the number in its head. What checks
+said is kept where it changed, for as long as the scope is judged: it reaches back farther than the points do.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from llmvitals.exporters.cycle import Cycle
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.promised import of_model
-from llmvitals.triage import history
+from llmvitals.triage import course, history
+from llmvitals.triage.course import Course
 
 POINTS = 180
 """Cycles kept of each scope (15 min at the default interval); all signals of one scope then take about 170 kB."""
+
+EVERY = "*"
+"""Asked for as a signal: all of them that have a number."""
 
 Scope = tuple[str, str]
 _Points = deque[tuple[float, "array[float]"]]
@@ -31,25 +36,38 @@ class Trail:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._points: dict[Scope, _Points] = {}
+        self._courses: dict[Scope, Course] = {}
 
     def remember(self, cycle: Cycle) -> None:
         """Add a cycle's numbers; NaN stands for a signal that had none."""
         with self._lock:
             before, self._points = self._points, {}
+            courses, self._courses = self._courses, {}
             for scoped in cycle.scopes:
                 key = (scoped.instance, scoped.model)
                 values = (scoped.readings[s.id].value if s.id in scoped.readings else None for s in SIGNALS)
                 points: _Points = before.get(key) or deque(maxlen=POINTS)
                 points.append((cycle.ended, array("d", (math.nan if v is None else v for v in values))))
                 self._points[key] = points
+                told = courses.get(key)
+                if scoped.verdict is not None:
+                    told = course.extended(told, cycle.ended, scoped.verdict, cycle.window_seconds)
+                if told is not None:
+                    self._courses[key] = told
 
     def document(self, scope: Scope, signals: Iterable[str], settings: Settings) -> dict[str, Any]:
-        """The JSON of :func:`llmvitals.triage.history.encode` for one scope: the vital signs and the named signals."""
+        """The JSON of :func:`llmvitals.triage.history.encode` for one scope: the vital signs and the named signals (``*``: all that
+        have a number); beside it, as ``course``, that of :func:`llmvitals.triage.course.encode` (null where no verdict was given).
+        """
         with self._lock:
-            points = tuple(self._points.get(scope, ()))
-        named = history.wanted(s for s in signals if s in _COLUMN)
+            points, told = tuple(self._points.get(scope, ())), self._courses.get(scope)
+        asked = tuple(signals)
+        if EVERY in asked:
+            asked += tuple(name for name, i in _COLUMN.items() if any(math.isfinite(values[i]) for _, values in points))
+        named = history.wanted(s for s in asked if s in _COLUMN)
         rows = [(t, {s: _known(values[_COLUMN[s]]) for s in named}) for t, values in points]
-        return history.encode(history.traced(rows, named, of_model(settings, scope[1])))
+        lines = history.encode(history.traced(rows, named, of_model(settings, scope[1])))
+        return lines | {"course": course.encode(told) if told is not None else None}
 
 
 _COLUMN: dict[str, int] = {signal.id: i for i, signal in enumerate(SIGNALS)}

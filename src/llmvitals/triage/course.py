@@ -23,8 +23,8 @@ Runs = tuple[tuple[float, str], ...]
 class Course:
     """What every check said from ``start`` to ``end`` (unix seconds of the first and the last moment judged).
 
-    ``seconds``: length of the window of each moment. ``states``: by cause; ``outcomes``, ``leading``: of the verdicts ('' where
-    none leads).
+    ``seconds``: length of the window of each moment. ``states``: by cause, the newest :data:`MOST_RUNS` changes; ``outcomes``,
+    ``leading``: of the verdicts ('' where none leads).
     """
 
     start: float
@@ -49,27 +49,37 @@ class Began:
     broken: int = 0
 
 
-def course(moments: Iterable[tuple[float, Verdict]], seconds: float) -> Course:
-    """The course of verdicts in order of time (unix seconds of each window's end); ``seconds``: the length of the windows."""
-    states: dict[str, list[tuple[float, str]]] = {}
-    outcomes: list[tuple[float, str]] = []
-    leading: list[tuple[float, str]] = []
-    start = end = 0.0
+MOST_RUNS = 32
+"""Changes that are kept of each cause: what flutters for hours is not written down whole."""
+
+
+def course(moments: Iterable[tuple[float, Verdict]], seconds: float) -> Course | None:
+    """The course of verdicts in order of time (unix seconds of each window's end); None of none. ``seconds``: the length of the
+    windows.
+    """
+    found: Course | None = None
     for t, verdict in moments:
-        start, end = (start if outcomes else t), t
-        for step in verdict.steps:
-            for check in step.checks:
-                _add(states.setdefault(check.cause, []), t, check.state.value)
-        _add(outcomes, t, verdict.outcome.value)
-        _add(leading, t, verdict.leading.cause if verdict.leading else "")
+        found = extended(found, t, verdict, seconds)
+    return found
+
+
+def extended(before: Course | None, t: float, verdict: Verdict, seconds: float) -> Course:
+    """A course and one moment more (unix seconds)."""
+    old = before or Course(t, t, seconds, {})
+    new = {check.cause: check.state.value for step in verdict.steps for check in step.checks}
+    same = new.keys() == old.states.keys() and all(old.states[cause][-1][1] == state for cause, state in new.items())
     return Course(
-        start, end, seconds, {cause: tuple(runs) for cause, runs in states.items()}, tuple(outcomes), tuple(leading)
+        old.start,
+        t,
+        seconds,
+        old.states if same else {cause: _with(old.states.get(cause, ()), t, state) for cause, state in new.items()},
+        _with(old.outcomes, t, verdict.outcome.value),
+        _with(old.leading, t, verdict.leading.cause if verdict.leading else ""),
     )
 
 
-def _add(runs: list[tuple[float, str]], t: float, state: str) -> None:
-    if not runs or runs[-1][1] != state:
-        runs.append((t, state))
+def _with(runs: Runs, t: float, state: str) -> Runs:
+    return runs if runs and runs[-1][1] == state else (*runs, (t, state))[-MOST_RUNS:]
 
 
 _HOLDING = frozenset({State.FIRING.value, State.SHADOWED.value})
@@ -82,17 +92,18 @@ def began(course: Course) -> dict[str, Began]:
 
 def _began(runs: Runs, course: Course) -> Began:
     """Back from the end over whatever holds, and over interruptions that are shorter than a window."""
-    first, broken = len(runs) - 1, 0
-    i = first
-    while i > 0:
-        i -= 1
+    first, broken, over = len(runs) - 1, 0, False
+    for i in range(len(runs) - 2, -1, -1):
         if runs[i][1] in _HOLDING:
             broken += first - i > 1
             first = i
         elif runs[first][0] - runs[i][0] >= course.seconds:
+            over = True
             break
-    if first == 0:
-        return Began(course.start, before=True, broken=broken)
+    # what was before the first of these was not seen, or is not kept
+    lost = runs[0][0] > course.start and not over
+    if first == 0 or lost:
+        return Began(runs[first][0], before=True, broken=broken)
     return Began(runs[first][0], after=runs[first - 1][1], broken=broken)
 
 
