@@ -51,7 +51,8 @@ def test_the_estimate_from_the_models_own_config():
 
 
 @pytest.mark.parametrize(
-    ("tokens", "context", "seats"), [(200_000, 4000, 50), (3999, 4000, 0), (4000, 4000, 1), (0, 1, 0)]
+    ("tokens", "context", "seats"),
+    [(200_000, 4000, 50), (199_730, 4000, 50), (3999, 4000, 0), (4000, 4000, 1), (7900, 4000, 1), (0, 1, 0)],
 )
 def test_seats(tokens, context, seats):
     assert capacity.seats(tokens, context) == seats

@@ -12,6 +12,12 @@ from llmvitals import cli
 from llmvitals.cli import app, generate
 from llmvitals.cli.triage import moment
 from llmvitals.errors import MissingExtraError, SettingsError
+from llmvitals.simulator.config import EngineConfig
+from llmvitals.simulator.live import Live
+from llmvitals.simulator.setup import Setup
+from llmvitals.simulator.workload import Lengths, Stream, Workload
+from llmvitals.sources.record import write_capture
+from llmvitals.telemetry.ingest import RawPage
 
 LLAMA = {
     "hidden_size": 8192,
@@ -64,6 +70,55 @@ def test_capacity_says_when_the_model_does_not_fit(llama):
 )
 def test_capacity_refuses_half_a_question(llama, words):
     assert run("capacity", "--model-config", llama, *words).exit_code == 2  # click's own code; main() makes it 3
+
+
+def test_capacity_plans_for_users_and_tries_a_change(llama):
+    words = ("capacity", "--model-config", llama, "--gpu", "H100-80GB", "--gpus", 2, "--weight-dtype", "fp8")
+    more = ("--users", 500, "--prompt-tokens", 1500, "--output-tokens", 400, "--rate", 4.5, "--what-if", "replicas=+1")
+    found = json.loads(run(*words, *more, "--json").output)
+    assert found["plan"]["gpus"] == 2 * found["plan"]["replicas"]
+    assert found["plan"]["estimate"] is True
+    before, after = found["what_if"]["before"], found["what_if"]["after"]
+    assert found["what_if"]["simulated"] is True
+    assert before["queue_grows"] > after["queue_grows"]
+    assert before["preemptions_per_minute"] > after["preemptions_per_minute"]
+    told = run(*words, *more).output
+    for word in ("simulated", "an estimate", "preemptions/min", "binds"):
+        assert word in told
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("max_num_seqs", "is no change"),
+        ("colour=red", "'colour' cannot be changed"),
+        ("max_num_seqs=many", "'many' is no whole number"),
+        ("max_num_seqs=-300", "would be -44"),
+        ("kv_dtype=fp3", "'fp3' is not known"),
+        ("utilization=0.1", "does not hold two requests"),
+    ],
+)
+def test_capacity_refuses_a_change_that_is_none(llama, change, says):
+    words = ("--gpu", "H100-80GB", "--gpus", 2, "--weight-dtype", "fp8", "--rate", 1, "--what-if", change)
+    ran = run("capacity", "--model-config", llama, *words)
+    assert ran.exit_code != 0
+    assert says in ran.output + str(ran.exception)
+
+
+def test_capacity_takes_a_running_engines_pool_and_contexts(tmp_path):
+    """A recording of a simulated engine whose pool and lengths are known."""
+    folder = tmp_path / "recording"
+    stream, began = Stream(rate=4.0, prompt=Lengths(600), output=Lengths(100)), 1_800_000_000.0
+    live = Live(Setup(engine=EngineConfig(blocks=4000), workload=Workload((stream,))), origin=began - 30)
+    pages = [RawPage(began + t, 0.01, 200, live.page_at(began + t)) for t in range(0, 63, 3)]
+    write_capture(folder, [("sim", "vllm", pages)])
+    found = json.loads(run("capacity", "--live", folder, "--acceptable-wait", 5, "--json").output)
+    assert found["kv_budget_tokens"] == 64_000
+    assert found["kv_budget_source"] == "measured"
+    assert found["context"] == pytest.approx(700, rel=0.35)  # from buckets
+    assert found["seats"] == pytest.approx(64_000 / found["context"], abs=1)
+    assert found["queue_ceiling"] == pytest.approx(4 * 5, rel=0.3)
+    assert found["live"]["arrival_rate"] == pytest.approx(4, rel=0.3)
 
 
 def test_the_matrix_in_all_forms_names_the_same_families():

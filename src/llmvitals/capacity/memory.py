@@ -21,6 +21,9 @@ UTILIZATION = 0.90
 """vLLM's long-standing default of ``gpu_memory_utilization``; the engine shows its own value on its metrics page."""
 
 
+FEW_SEATS = 10
+
+
 def kv_bytes_per_token(layers: int, kv_heads: int, head_dim: int, bytes_per_value: float) -> float:
     """KV bytes that one token of context holds: ``2 x layers x KV heads x head dim x bytes``; 2 for key and value.
 
@@ -55,12 +58,13 @@ def kv_budget_tokens(budget_bytes: float, bytes_per_token: float) -> int:
 
 
 def seats(budget_tokens: float, mean_context: float) -> int:
-    """Requests that the pool holds at once: ``budget / mean context``, to the nearest, 0 when not even one fits.
+    """Requests that the pool holds at once: ``budget / mean context``, 0 when not even one fits.
 
-    To the nearest, because the mean is an estimate: 200,000 tokens at 4,000 each are 50.
+    To the nearest, because the mean is an estimate: 200,000 tokens at 4,000 each are 50. Of fewer than ten only whole
+    ones count: there the last one would be a tenth of the pool and more, which it does not have.
     """
     exact = budget_tokens / mean_context
-    return round(exact) if exact >= 1.0 else 0
+    return round(exact) if exact >= FEW_SEATS else int(exact)
 
 
 @dataclass(frozen=True, slots=True)

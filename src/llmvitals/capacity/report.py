@@ -13,6 +13,8 @@ from llmvitals.capacity.speed import Stored
 from llmvitals.errors import SettingsError
 
 AUTO = "auto"
+APART = 3.0
+"""How many times an estimate may miss a measured pool: little is left of a small GPU, so that errors weigh the more."""
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576)
 WEIGHT_DTYPES: tuple[str, ...] = (AUTO, *sorted(BYTES))
 KV_DTYPES: tuple[str, ...] = tuple(sorted(BYTES))
@@ -61,6 +63,14 @@ class Answer:
     load: float | None
     layouts: tuple[Layout, ...]
     gpu: Gpu | None
+
+    @property
+    def apart(self) -> float | None:
+        """A measured pool as a multiple of the estimate, where they are too far apart to be of one model on one GPU; None else."""
+        if not self.measured or not self.estimate.kv_budget_tokens:
+            return None
+        times = self.budget_tokens / self.estimate.kv_budget_tokens
+        return times if not 1 / APART < times < APART else None
 
 
 def weights_of(model: Model, dtype: str) -> float:
@@ -164,14 +174,18 @@ def _estimate(model: Model, question: Question) -> Estimate:
 
 
 def _by_context(model: Model, question: Question, measured: int | None) -> tuple[tuple[int, int], ...]:
-    """Seats by length, up to the model's longest context; a measured pool counts tokens as its engine does."""
+    """Seats by length, up to the model's longest context; a measured pool counts tokens as its engine does. The first
+    length that does not fit ends the list."""
     longest = model.max_context or CONTEXTS[-1]
     lengths = [tokens for tokens in CONTEXTS if tokens <= longest] or [longest]
     if lengths[-1] < longest < CONTEXTS[-1]:
         lengths.append(longest)
     if measured is not None:
-        return tuple((tokens, seats(measured, tokens)) for tokens in lengths)
-    return tuple((tokens, _estimate(model, replace(question, context=tokens)).seats) for tokens in lengths)
+        rows = [(tokens, seats(measured, tokens)) for tokens in lengths]
+    else:
+        rows = [(tokens, _estimate(model, replace(question, context=tokens)).seats) for tokens in lengths]
+    held = [row for row in rows if row[1]]
+    return (*held, *rows[len(held) : len(held) + 1])
 
 
 def _layouts(model: Model, question: Question, gpus: int) -> tuple[Layout, ...]:

@@ -1,152 +1,322 @@
-"""``llmvitals capacity``: KV budget, seats and queue ceiling before anything is bought or started."""
+"""``llmvitals capacity``: KV budget, seats and queue ceiling before anything is bought or started; plans and what-if."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.table import Table
 
 from llmvitals import capacity
+from llmvitals import settings as settings_file
+from llmvitals.capacity.changes import CHANGES, Compared, Running, compare
+from llmvitals.capacity.document import compared_document, document, plan_document
+from llmvitals.capacity.layouts import Asked, layout
+from llmvitals.capacity.model import Model
+from llmvitals.capacity.plan import Demand, Plan, plan, traffic
+from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, Question, answer, stored_as
+from llmvitals.capacity.whatif import Load, Promise
+from llmvitals.cli import capacity_text
+from llmvitals.cli.capacity_live import live
 from llmvitals.cli.duration import duration
-from llmvitals.cli.screen import show
+from llmvitals.settings import Settings
 from llmvitals.sources import model_config
+from llmvitals.sources.now import Now
 
-_DTYPES = click.Choice(sorted(capacity.BYTES))
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+POSITIVE = click.FloatRange(min=0, min_open=True, max=1e12)
+WHOLE = click.IntRange(min=1, max=1_000_000)
+LIVE_SECONDS = 30.0
+
+_OPTIONS: tuple[Decorator, ...] = (
+    click.option("--model-config", type=click.Path(path_type=Path), help="The model's config.json."),
+    click.option("--gpu", type=click.Choice([g.name for g in capacity.GPUS], case_sensitive=False), help="GPU model."),
+    click.option("--gpu-memory-gb", type=POSITIVE, help="GB per GPU, for one not listed."),
+    click.option("--gpus", type=WHOLE, default=1, show_default=True, help="GPUs of one replica."),
+    click.option("--pipeline-parallel", type=WHOLE, default=1, show_default=True, help="Stages of one replica's GPUs."),
+    click.option("--total-gpus", type=WHOLE, help="GPUs to share out between replicas; those of one by default."),
+    click.option(
+        "--weight-dtype",
+        type=click.Choice(WEIGHT_DTYPES),
+        default="auto",
+        show_default=True,
+        help="Data type of the weights; auto: as the checkpoint's config says.",
+    ),
+    click.option(
+        "--kv-dtype", type=click.Choice(KV_DTYPES), default="fp16", show_default=True, help="Data type of the KV cache."
+    ),
+    click.option("--parameters", type=POSITIVE, help="Weights in billions, where known."),
+    click.option(
+        "--utilization",
+        type=click.FloatRange(min=0, max=1, min_open=True),
+        default=capacity.UTILIZATION,
+        show_default=True,
+        help="The engine's share of GPU memory (gpu_memory_utilization).",
+    ),
+    click.option(
+        "--overhead-gb",
+        type=click.FloatRange(min=0, max=10_000),
+        default=capacity.OVERHEAD_GB_PER_GPU,
+        show_default=True,
+        help="Assumption: activations and CUDA graphs, GB per GPU.",
+    ),
+    click.option(
+        "--context",
+        type=click.IntRange(min=1),
+        show_default="4096, or the live engine's",
+        help="Mean tokens per request.",
+    ),
+    click.option("--service-rate", type=click.FloatRange(min=0), help="Requests finished per second."),
+    click.option("--acceptable-wait", type=duration, metavar="DURATION", help="Longest wait in the queue, like 5s."),
+    click.option("--live", metavar="URL", help="A running engine, an exporter that watches it, or a recording."),
+    click.option("--instance", default="", help="Which engine of an exporter or a recording."),
+    click.option(
+        "--for",
+        "seconds",
+        type=duration,
+        default="30s",
+        show_default=True,
+        metavar="DURATION",
+        help="How long to watch.",
+    ),
+    click.option("--replicas", type=WHOLE, default=1, show_default=True, help="Replicas that share the traffic."),
+    click.option("--users", type=POSITIVE, help="Plan for so many users who are active at once."),
+    click.option("--requests-per-minute", type=POSITIVE, default=1.0, show_default=True, help="Of each user."),
+    click.option(
+        "--calls", type=POSITIVE, default=1.0, show_default=True, help="Model calls side by side per request."
+    ),
+    click.option("--turns", type=WHOLE, default=1, show_default=True, help="Rounds of an agent per request."),
+    click.option(
+        "--prompt-tokens", type=POSITIVE, show_default="1000, or the live engine's", help="Of the first call."
+    ),
+    click.option("--output-tokens", type=POSITIVE, show_default="250, or the live engine's", help="Of each answer."),
+    click.option(
+        "--added-tokens", type=click.FloatRange(min=0), default=0.0, show_default=True, help="By a tool, each turn."
+    ),
+    click.option(
+        "--cached",
+        type=click.FloatRange(min=0, max=1),
+        show_default="0, or the live engine's",
+        help="Share of prompt tokens that the prefix cache gives back.",
+    ),
+    click.option("--rate", type=POSITIVE, help="Calls per second to play, where no live engine tells."),
+    click.option(
+        "--what-if",
+        "changes",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"Simulate the traffic before and after a change: {', '.join(CHANGES)}.",
+    ),
+    click.option("--max-num-seqs", type=WHOLE, default=256, show_default=True, help="Of the engine as it is."),
+    click.option(
+        "--max-num-batched-tokens", type=WHOLE, default=2048, show_default=True, help="Of the engine as it is."
+    ),
+    click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file: promises (slo)."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON only."),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of the report."""
+class _Asked:
+    """The words of the command line, by option."""
 
-    what: str
-    value: str
-    how: str = ""
+    model_config: Path | None
+    gpu: str | None
+    gpu_memory_gb: float | None
+    gpus: int
+    pipeline_parallel: int
+    total_gpus: int | None
+    weight_dtype: str
+    kv_dtype: str
+    parameters: float | None
+    utilization: float
+    overhead_gb: float
+    context: int | None
+    service_rate: float | None
+    acceptable_wait: float | None
+    live: str | None
+    instance: str
+    seconds: float
+    replicas: int
+    users: float | None
+    requests_per_minute: float
+    calls: float
+    turns: int
+    prompt_tokens: float | None
+    output_tokens: float | None
+    added_tokens: float
+    cached: float | None
+    rate: float | None
+    changes: tuple[str, ...]
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    settings_path: Path | None
+    as_json: bool
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command(name="capacity")
-@click.option("--model-config", type=click.Path(path_type=Path), required=True, help="The model's config.json.")
-@click.option("--gpu", type=click.Choice([g.name for g in capacity.GPUS], case_sensitive=False), help="GPU model.")
-@click.option("--gpu-memory-gb", type=click.FloatRange(min=0, min_open=True), help="GB per GPU, for one not listed.")
-@click.option("--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs of one replica.")
-@click.option("--weight-dtype", type=_DTYPES, default="bf16", show_default=True, help="Data type of the weights.")
-@click.option("--kv-dtype", type=_DTYPES, default="fp16", show_default=True, help="Data type of the KV cache.")
-@click.option("--parameters", type=click.FloatRange(min=0, min_open=True), help="Weights in billions, where known.")
-@click.option(
-    "--utilization",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    default=capacity.UTILIZATION,
-    show_default=True,
-    help="The engine's share of GPU memory (gpu_memory_utilization).",
-)
-@click.option(
-    "--overhead-gb",
-    type=click.FloatRange(min=0),
-    default=capacity.OVERHEAD_GB_PER_GPU,
-    show_default=True,
-    help="Assumption: activations and CUDA graphs, GB per GPU.",
-)
-@click.option("--context", type=click.IntRange(min=1), default=4096, show_default=True, help="Mean tokens per request.")
-@click.option("--service-rate", type=click.FloatRange(min=0), help="Requests finished per second.")
-@click.option("--acceptable-wait", type=duration, metavar="DURATION", help="Longest wait in the queue, like 5s.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
-def command(
-    *,
-    model_config: Path,
-    gpu: str | None,
-    gpu_memory_gb: float | None,
-    gpus: int,
-    weight_dtype: str,
-    kv_dtype: str,
-    parameters: float | None,
-    utilization: float,
-    overhead_gb: float,
-    context: int,
-    service_rate: float | None,
-    acceptable_wait: float | None,
-    as_json: bool,
-) -> None:
-    """Estimate KV budget, seats and queue ceiling of a model on GPUs.
+@_with_options
+def command(**given: Any) -> None:  # noqa: ANN401  # one field of _Asked each
+    """Estimate KV budget, seats and queue ceiling of a model on GPUs; plan for users; try a change.
 
     Reads the model's Hugging Face config.json. The result is an estimate: an engine measures its free memory when it
-    starts, and shows its real KV pool on its metrics page.
+    starts, and shows its real KV pool on its metrics page, which --live reads.
     """
-    if (gpu is None) == (gpu_memory_gb is None):
-        raise click.UsageError("Give either --gpu or --gpu-memory-gb.")
-    if (service_rate is None) != (acceptable_wait is None):
-        raise click.UsageError("--service-rate and --acceptable-wait belong together.")
-    model = _model(model_config, parameters)
-    memory = next((g.memory_gb for g in capacity.GPUS if g.name == gpu), gpu_memory_gb or 0.0)
-    found = capacity.estimate(
-        model,
-        memory_gb_per_gpu=memory,
-        gpus=gpus,
-        weight_bytes=capacity.BYTES[weight_dtype],
-        kv_bytes=capacity.BYTES[kv_dtype],
-        context=context,
-        utilization=utilization,
-        overhead_gb_per_gpu=overhead_gb,
-    )
-    ceiling = (
-        None
-        if service_rate is None or acceptable_wait is None
-        else capacity.queue_ceiling(service_rate, acceptable_wait)
-    )
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "kv_bytes_per_token": _whole(found.kv_bytes_per_token),
-                    "kv_budget_tokens": found.kv_budget_tokens,
-                    "seats": found.seats,
-                    "queue_ceiling": ceiling,
-                    "memory_gb": found.memory_gb,
-                    "usable_gb": round(found.usable_gb, 3),
-                    "weights_gb": round(found.weights_gb, 3),
-                    "kv_budget_gb": round(found.kv_budget_gb, 3),
-                    "context": context,
-                    "assumptions": {"overhead_gb": found.overhead_gb, "utilization": utilization},
-                },
-                indent=2,
-            )
-        )
+    asked = _Asked(**given)
+    _together(asked)
+    settings = settings_file.load(asked.settings_path)
+    now = live(asked.live, settings, seconds=asked.seconds, instance=asked.instance) if asked.live else None
+    if asked.model_config is None:
+        _measured_only(asked, now)
         return
-    _report(found, weights=weight_dtype, kv=kv_dtype, context=context, utilization=utilization, ceiling=ceiling)
+    config = model_config.load(asked.model_config)
+    count = None if asked.parameters is None else asked.parameters * 1e9
+    model = model_config.model_of(config, place=str(asked.model_config), parameters=count)
+    question = _question(asked, now)
+    found = answer(model, question, total_gpus=asked.total_gpus)
+    planned = _plan(asked, now, model, question, settings) if asked.users is not None else None
+    compared = _compared(asked, now, model, question, settings) if asked.changes else None
+    if asked.as_json:
+        click.echo(json.dumps(_document(model, found, now, planned, compared), indent=2))
+        return
+    capacity_text.report(model, found, now)
+    if planned is not None:
+        capacity_text.plan(planned)
+    if compared is not None:
+        capacity_text.compared(compared)
 
 
-def _whole(number: float) -> float | int:
-    """Without a needless ``.0``; a 4-bit cache may hold half a byte per token more."""
-    return int(number) if number == int(number) else number
+def _together(asked: _Asked) -> None:
+    """What needs what."""
+    if asked.model_config is None and asked.live is None:
+        raise click.UsageError("Give --model-config, or --live URL.")
+    if asked.model_config is not None and (asked.gpu is None) == (asked.gpu_memory_gb is None):
+        raise click.UsageError("Give either --gpu or --gpu-memory-gb.")
+    if asked.live is None and (asked.service_rate is None) != (asked.acceptable_wait is None):
+        raise click.UsageError("--service-rate and --acceptable-wait belong together.")
+    if (asked.changes or asked.users is not None) and (asked.model_config is None or asked.gpu is None):
+        raise click.UsageError("--what-if and --users need --model-config and --gpu.")
 
 
-def _model(path: Path, parameters: float | None) -> capacity.Model:
-    config = model_config.load(path)
-    return model_config.model_of(config, place=str(path), parameters=None if parameters is None else parameters * 1e9)
+def _measured_only(asked: _Asked, now: Now | None) -> None:
+    """A running engine alone: seats from its pool and its contexts."""
+    assert now is not None
+    context = asked.context or now.context
+    if now.kv_capacity is None or context is None:
+        lacks = "the size of its KV pool" if now.kv_capacity is None else "how long its requests are"
+        raise click.UsageError(f"{asked.live} does not tell {lacks}; give --model-config and --gpu, or --context.")
+    rate = asked.service_rate if asked.service_rate is not None else now.service_rate
+    ceiling = None
+    if rate is not None and asked.acceptable_wait is not None:
+        ceiling = capacity.queue_ceiling(rate, asked.acceptable_wait)
+    seats = capacity.seats(now.kv_capacity, context)
+    if asked.as_json:
+        found = {
+            "kv_bytes_per_token": None,
+            "kv_budget_tokens": int(now.kv_capacity),
+            "kv_budget_source": "measured",
+            "seats": seats,
+            "max_num_seqs": seats or None,
+            "queue_ceiling": ceiling,
+            "context": context,
+            "live": _live_document(now),
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    capacity_text.measured(now, context, seats, ceiling)
 
 
-def _report(
-    found: capacity.Estimate, *, weights: str, kv: str, context: int, utilization: float, ceiling: float | None
-) -> None:
-    lines = [
-        _Line("KV per token", f"{found.kv_bytes_per_token:,.0f} bytes", f"2 x layers x KV heads x head dim, {kv}"),
-        _Line("GPU memory", f"{found.memory_gb:,.1f} GB"),
-        _Line("engine's share", f"{found.usable_gb:,.1f} GB", f"x {utilization:g}"),
-        _Line("weights", f"- {found.weights_gb:,.1f} GB", weights),
-        _Line("activations, graphs", f"- {found.overhead_gb:,.1f} GB", "an assumption; the engine measures it"),
-        _Line("KV budget", f"{found.kv_budget_gb:,.1f} GB"),
-        _Line("KV budget", f"{found.kv_budget_tokens:,} tokens"),
-        _Line("seats", f"{found.seats:,}", f"at {context:,} tokens each: start max_num_seqs here"),
-    ]
-    if ceiling is not None:
-        lines.append(_Line("queue ceiling", f"{ceiling:,.0f} requests", "service rate x acceptable wait"))
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(style="dim")
-    for line in lines:
-        table.add_row(line.what, line.value, line.how)
-    show(table)
-    if found.kv_budget_tokens == 0:
-        show("The model does not fit: use more GPUs or a smaller weight type.")
+def _question(asked: _Asked, now: Now | None) -> Question:
+    """Given words first, then what runs, then the defaults. A pool that was measured is shared by the replicas of its scope."""
+    pool = now.kv_capacity / asked.replicas if now is not None and now.kv_capacity is not None else None
+    rate = asked.service_rate
+    if rate is None and now is not None and asked.acceptable_wait is not None:
+        rate = now.service_rate
+    return Question(
+        gpu=asked.gpu or "",
+        memory_gb=asked.gpu_memory_gb,
+        gpus=asked.gpus,
+        pipeline_parallel=asked.pipeline_parallel,
+        weight_dtype=asked.weight_dtype,
+        kv_dtype=asked.kv_dtype,
+        context=asked.context or (now.context if now is not None else None) or 4096,
+        utilization=asked.utilization,
+        overhead_gb=asked.overhead_gb,
+        service_rate=rate,
+        acceptable_wait=asked.acceptable_wait,
+        kv_capacity=pool,
+    )
+
+
+def _lengths(asked: _Asked, now: Now | None) -> tuple[float, float, float]:
+    """Prompt, output, and what the cache gives back."""
+    prompt = asked.prompt_tokens or (now.prompt if now is not None else None) or 1000.0
+    output = asked.output_tokens or (now.output if now is not None else None) or 250.0
+    cached = asked.cached if asked.cached is not None else (now.cached if now is not None else None) or 0.0
+    return prompt, output, cached
+
+
+def _plan(asked: _Asked, now: Now | None, model: Model, question: Question, settings: Settings) -> Plan:
+    prompt, output, cached = _lengths(asked, now)
+    demand = Demand(
+        users=asked.users or 0.0,
+        requests_per_minute=asked.requests_per_minute,
+        calls=asked.calls,
+        turns=asked.turns,
+        prompt=prompt,
+        output=output,
+        added=asked.added_tokens,
+        cached=cached,
+        pace=settings.slo.tpot_seconds,
+    )
+    stored = stored_as(model, question)
+    memory = next(one.memory_gb for one in capacity.GPUS if one.name == question.gpu)
+    shape = Asked(question.gpu, memory, stored, traffic(demand).context, question.utilization, question.overhead_gb)
+    per_stage = question.gpus // question.pipeline_parallel
+    one = layout(model, shape, 1, per_stage, question.pipeline_parallel)
+    return plan(model, stored, one, demand, gpu=question.gpu)
+
+
+def _compared(asked: _Asked, now: Now | None, model: Model, question: Question, settings: Settings) -> Compared:
+    rate = asked.rate if asked.rate is not None else (now.rate if now is not None else None)
+    if rate is None:
+        raise click.UsageError("--what-if needs --rate, or a --live engine with traffic.")
+    changes = {}
+    for text in asked.changes:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"'{text}' is no change; write it like max_num_seqs=64.")
+        changes[name.strip()] = value.strip()
+    running = Running(
+        question,
+        Load(rate, *_lengths(asked, now)[:2], cached=_lengths(asked, now)[2]),
+        asked.replicas,
+        asked.max_num_seqs,
+        asked.max_num_batched_tokens,
+    )
+    return compare(model, running, changes, Promise(settings.slo.ttft_seconds, settings.slo.tpot_seconds))
+
+
+def _document(
+    model: Model, found: Answer, now: Now | None, planned: Plan | None, compared: Compared | None
+) -> dict[str, Any]:
+    return {
+        **document(model, found),
+        "live": _live_document(now) if now is not None else None,
+        "plan": plan_document(planned) if planned is not None else None,
+        "what_if": compared_document(compared) if compared is not None else None,
+    }
+
+
+def _live_document(now: Now) -> dict[str, Any]:
+    return {name: getattr(now, name) for name in Now.__slots__}

@@ -47,6 +47,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "head_dim": 256,
         "sliding_window": 4096,
         "sliding_window_pattern": 6,
+        "max_position_embeddings": 131_072,
     },
     "gemma2": {"head_dim": 256, "sliding_window": 4096, "sliding_window_pattern": 2},
     "cohere2": {"sliding_window": 4096, "sliding_window_pattern": 4},
