@@ -12,13 +12,13 @@ from words import later, t
 # A file of our own: Streamlit loads the icon of a page from another host when it is named like ":material/...:".
 ICON = Path(__file__).with_name("icon.svg")
 
+# In their order: file, title, and the path in the address ('' for the first).
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("triage_page.py", later("Triage"), ""),
     ("quadrant_page.py", later("KV usage against compute"), "replicas"),
     ("runbooks_page.py", later("Runbooks"), "runbooks"),
     ("matrix_page.py", later("What each source can say"), "sources"),
 )
-"""The pages in their order: file, title, and the path in the address ('' for the first)."""
 
 page = st.navigation(
     [st.Page(file, title=t(title), url_path=path or None, default=not path) for file, title, path in PAGES]
