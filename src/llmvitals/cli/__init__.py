@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "engines": "Show which engines give which metrics.",
     "capacity": "Estimate KV budget, seats and queue ceiling of a model on GPUs.",
     "audit": "Hold a command, a manifest or a start-up log against the mistakes that cost most.",
+    "loadtest": "Read results of load tests, or write one like the live traffic.",
     "picture": "Draw boards and panels as images, for documents and reports.",
     "backtest": "Replay a past: which alerts would have fired, which causes be named, how soon.",
     "score": "Measure how often the triage is right, on simulated or recorded incidents.",

@@ -60,3 +60,18 @@ STEP_LARGER = (
 )
 BEST_SERVER = "Of the settings tested, {best} gives the most."
 SERVERS_ALIKE = "The settings tested cannot be told apart: {alike}."
+
+LENGTHS = "Lengths of {count} requests that finished within {seconds:.0f} s; those still running are not among them."
+FEW_LENGTHS = "Only {count} requests: the longest ones are hardly known. Watch longer."
+BEYOND_PROMPTS = (
+    "{share:.1%} of prompts are longer than {edge:,.0f} tokens, the last edge of the histogram: how much longer is estimated from "
+    "the mean of all."
+)
+BEYOND_OUTPUTS = (
+    "{share:.1%} of outputs are longer than {edge:,.0f} tokens, the last edge of the histogram: how much longer is estimated from "
+    "the mean of all."
+)
+RATE_FINISHED = "The rate is that of finished requests: how many arrived is not told."
+PREFIX = "{share:.0%} of prompt tokens came from the prefix cache; the load shares as much, as one common beginning (an estimate)."
+PREFIX_UNKNOWN = "How much of the prompts is shared is not told: the load shares nothing."
+PAIRS = "Which prompt had which output is not told: lengths are paired by chance."
