@@ -15,7 +15,9 @@ ICON = Path(__file__).with_name("icon.svg")
 # In their order: file, title, and the path in the address ('' for the first).
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("triage_page.py", later("Triage"), ""),
+    ("fleet_page.py", later("Fleet"), "fleet"),
     ("quadrant_page.py", later("KV usage against compute"), "replicas"),
+    ("audit_page.py", later("Audit"), "audit"),
     ("runbooks_page.py", later("Runbooks"), "runbooks"),
     ("matrix_page.py", later("What each source can say"), "sources"),
 )

@@ -12,10 +12,18 @@ from llmvitals.audit.model import Setup
 
 _INFO = re.compile(r"(\w[\w:]*cache_config_info)\{(.*?)\}", re.DOTALL)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_PAGE = re.compile(r"cache_config_info\{|^llm_kv_block_tokens\b|^# TYPE vllm:", re.MULTILINE)
-_CANONICAL = re.compile(
-    r"^(llm_kv_blocks|llm_kv_block_tokens|llm_prefix_caching_enabled)(?:\{.*?\})?\s+([\d.eE+]+)", re.MULTILINE
+_PAGE = re.compile(
+    r"cache_config_info\{|^llm_kv_block_tokens\b|^llm_prefix_caching_enabled\b|^# TYPE vllm:", re.MULTILINE
 )
+_SAMPLE = re.compile(r"^(llm_\w+)(?:\{(.*?)\})? +([\d.eE+-]+)", re.MULTILINE)
+FAMILIES: Mapping[str, str] = {
+    "llm_kv_block_tokens": "block-size",
+    "llm_max_model_tokens": "max-model-len",
+    "llm_gpu_memory_utilization_setting": "gpu-memory-utilization",
+    "llm_prefix_caching_enabled": "enable-prefix-caching",
+    "llm_kv_capacity_tokens": "",
+}
+"""Canonical families of a configuration, and the flag that each is the value of; the last is the pool itself."""
 SETTINGS: Mapping[str, str] = {
     "block_size": "block-size",
     "cache_dtype": "kv-cache-dtype",
@@ -48,17 +56,31 @@ def page(text: str, *, place: str) -> tuple[Setup, ...]:
         labels = dict(_LABEL.findall(found[2]))
         contexts = real(labels.get("kv_cache_max_concurrency", ""))
         return (Setup(place, "vllm", told=settings(labels), pool_tokens=_pool(labels), contexts=contexts, whole=False),)
-    values = {name: float(value) for name, value in _CANONICAL.findall(text)}
-    if not values:
-        return ()
-    block, blocks = values.get("llm_kv_block_tokens"), values.get("llm_kv_blocks")
-    told: dict[str, str] = {}
-    if block:
-        told["block-size"] = f"{block:.0f}"
-    if "llm_prefix_caching_enabled" in values:
-        told["enable-prefix-caching"] = TRUE if values["llm_prefix_caching_enabled"] else FALSE
-    pool = int(block * blocks) if block and blocks else None
-    return (Setup(place, "vllm", told=told, pool_tokens=pool, whole=False),)
+    samples = ((name, dict(_LABEL.findall(labels)), float(value)) for name, labels, value in _SAMPLE.findall(text))
+    return of_samples(samples, place=place)
+
+
+def of_samples(samples: Iterable[tuple[str, Mapping[str, str], float]], *, place: str) -> tuple[Setup, ...]:
+    """One set-up for each instance and model of vLLM among canonical samples (name, labels, value), its ranks taken together."""
+    found: dict[str, dict[str, float]] = {}
+    for name, labels, value in samples:
+        if name in FAMILIES and labels.get("engine", "vllm") == "vllm":
+            whose = " ".join(labels[key] for key in ("instance", "model") if labels.get(key)) or place
+            kept = found.setdefault(whose, {})
+            kept[name] = min(value, kept.get(name, value))
+    return tuple(_canonical(whose, values) for whose, values in found.items())
+
+
+def _canonical(place: str, values: Mapping[str, float]) -> Setup:
+    told = {flag: _plain(values[name]) for name, flag in FAMILIES.items() if flag and name in values}
+    if "enable-prefix-caching" in told:
+        told["enable-prefix-caching"] = FALSE if told["enable-prefix-caching"] == "0" else TRUE
+    pool = values.get("llm_kv_capacity_tokens")
+    return Setup(place, "vllm", told=told, pool_tokens=int(pool) if pool else None, whole=False)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.0f}" if value == int(value) else f"{value:g}"
 
 
 def _pool(labels: Mapping[str, str]) -> int | None:

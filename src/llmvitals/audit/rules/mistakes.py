@@ -6,7 +6,7 @@ from llmvitals.audit import flags
 from llmvitals.audit.defaults import V0, V1
 from llmvitals.audit.flags import Version
 from llmvitals.audit.model import Rule, Values
-from llmvitals.audit.rules.common import ERROR, NO, NOTE, WARNING, holds, up
+from llmvitals.audit.rules.common import NO, NOTE, WARNING, holds, up
 from llmvitals.audit.subject import Subject
 from llmvitals.capacity import seats as seats_of
 
@@ -122,18 +122,20 @@ def _context_values(s: Subject) -> dict[str, object]:
 
 
 def _pool_below_one(s: Subject) -> tuple[Values, ...]:
-    return (_context_values(s),) if s.contexts is not None and s.contexts < 1 else NO
+    """Only an estimate can say so: what runs has been started."""
+    guessed = s.pool_is_estimate and s.setup.contexts is None
+    return (_context_values(s),) if guessed and s.contexts is not None and s.contexts < 1 else NO
 
 
 def _context_over(s: Subject) -> tuple[Values, ...]:
-    if s.contexts is None or s.seats is None or not 1 <= s.contexts < FEW_CONTEXTS:
+    if s.contexts is None or s.seats is None or s.contexts >= FEW_CONTEXTS or _pool_below_one(s):
         return NO
     return (_context_values(s),) if s.seats >= FEW_CONTEXTS * s.contexts else NO
 
 
 def _context_over_alone(s: Subject) -> tuple[Values, ...]:
-    few = s.contexts is not None and s.seats is None and 1 <= s.contexts < FEW_CONTEXTS
-    return (_context_values(s),) if few else NO
+    few = s.contexts is not None and s.seats is None and s.contexts < FEW_CONTEXTS
+    return (_context_values(s),) if few and not _pool_below_one(s) else NO
 
 
 def _context_unused(s: Subject) -> tuple[Values, ...]:
@@ -321,10 +323,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "pool-below-one-context",
-        ERROR,
+        WARNING,
         "context-imbalance",
         "The KV pool holds {contexts} of one request of {context} tokens{estimated}",
-        "A request of full length could never run; vLLM does not start so.",
+        "A request of full length could never run: vLLM does not start where the pool it measures is so small.",
         "{line}",
         _pool_below_one,
         _M4,

@@ -73,7 +73,9 @@ def _repeated(s: Subject) -> tuple[Values, ...]:
         if not given.known or row is None or row.takes == "list" or "." in given.spelled or "+" in given.spelled:
             continue
         if given.name in seen and seen[given.name] != given.value and not secret(given.name):
-            line = {TRUE: f"--{given.name}", FALSE: f"--no-{given.name}"}.get(given.value, f"--{given.name} {given.value}")
+            line = {TRUE: f"--{given.name}", FALSE: f"--no-{given.name}"}.get(
+                given.value, f"--{given.name} {given.value}"
+            )
             found.append({"flag": f"--{given.name}", "first": seen[given.name], "last": given.value, "line": line})
         seen[given.name] = given.value
     return tuple(found)

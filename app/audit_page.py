@@ -1,0 +1,148 @@
+"""The audit: how an engine is set up, held against the mistakes that cost most."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+import audit_parts
+import parts
+import picked
+from llmvitals.app.runbook import languages
+from llmvitals.audit import judge, live, reading
+from llmvitals.audit.engines import TITLES
+from llmvitals.audit.hardware import hardware
+from llmvitals.audit.model import Finding, Hardware, Report, Setup, Severity, Traffic
+from llmvitals.capacity import GPUS
+from llmvitals.errors import LlmvitalsError
+from llmvitals.triage.view import NOTICES
+from words import later, t
+
+ABOUT = later(
+    "Paste how an engine is started, or what it said at its start: what is wrong with it, why, and the line to write instead. "
+    "Nothing is run, and what you paste stays on this machine."
+)
+EXAMPLE = "vllm serve meta-llama/Llama-3.1-8B-Instruct \\\n  --max-num-seqs 256 --gpu-memory-utilization 0.9"
+PASTE, SOURCE = "paste", "source"
+FROM = {PASTE: later("Paste or upload"), SOURCE: later("From the source")}
+UNKNOWN = ""
+
+
+def main() -> None:
+    """What is audited, what is known around it, and the findings."""
+    st.html(parts.STYLE + audit_parts.STYLE)
+    st.html(audit_parts.top(t("Audit of a set-up"), t(ABOUT)))
+    if st.session_state.get("from") != (wanted := _wanted()):
+        st.session_state["from"] = wanted
+    st.segmented_control(
+        t("What is audited"),
+        list(FROM),
+        key="from",
+        format_func=lambda one: t(FROM[one]),
+        required=True,
+        on_change=remember,
+        label_visibility="collapsed",
+    )
+    try:
+        found = from_source() if wanted == SOURCE else pasted()
+        version, there, traffic = known(whole=wanted == PASTE)
+        for report in [judge.audit(one, version=version, hardware=there, traffic=traffic) for one in found]:
+            show(report)
+    except LlmvitalsError as error:
+        st.html(parts.line(NOTICES["settings"], error.thing, error.place, error.remedy))
+
+
+def _wanted() -> str:
+    return SOURCE if st.query_params.get("from") == SOURCE else PASTE
+
+
+def remember() -> None:
+    """The address says where the set-up comes from; what was pasted never stands in it."""
+    if st.session_state["from"] == SOURCE:
+        st.query_params["from"] = SOURCE
+    else:
+        st.query_params.pop("from", None)
+
+
+def pasted() -> tuple[Setup, ...]:
+    """The set-ups of the text and of the files; none before there is something."""
+    text = st.text_area(
+        t("Command, manifest, metrics page or log of a start"), key="given", height=180, placeholder=EXAMPLE
+    )
+    files = st.file_uploader(t("Or files"), key="files", accept_multiple_files=True)
+    st.button(t("Audit"), type="primary")
+    found: list[Setup] = []
+    if text.strip():
+        found += reading.setups(text, place=t("the text"))
+    for file in files:
+        found += reading.setups(file.getvalue().decode("utf-8", errors="replace"), place=file.name)
+    return tuple(found)
+
+
+def from_source() -> tuple[Setup, ...]:
+    """The set-ups that the engines of the chosen source tell."""
+    sidebar: dict[str, DeltaGenerator] = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
+    found = picked.opened(sidebar, lambda: None)
+    return live.setups(found[1], found[2]) if found else ()
+
+
+def known(*, whole: bool) -> tuple[tuple[int, ...] | None, Hardware, Traffic]:
+    """What a person knows around it. Raises :class:`LlmvitalsError` for what cannot be."""
+    with st.expander(t("What is known beside it")):
+        left, right = st.columns(2)
+        version = left.text_input(t("Release of vLLM"), key="version", placeholder="0.11.0")
+        names = [UNKNOWN, *(gpu.name for gpu in GPUS)]
+        gpu = left.selectbox(t("GPU"), names, key="gpu", format_func=lambda one: one or t("not known")) if whole else ""
+        gpus = left.number_input(t("GPUs of one engine"), 1, 64, value=None, key="gpus") if whole else None
+        prompt = right.number_input(t("Mean tokens of a prompt"), 0, value=None, key="prompt")
+        output = right.number_input(t("Mean tokens of an answer"), 0, value=None, key="output")
+        longest = right.number_input(t("Tokens that 99.9 % of requests stay below"), 1, value=None, key="longest")
+        wait = right.toggle(t("Users wait in the queue"), key="wait")
+        config = st.text_area(t("The model's config.json"), key="config", height=100) if whole else ""
+    release = judge.version_of(version) if version.strip() else None
+    there = hardware(_config(config or ""), gpu=gpu or "", gpus=gpus)
+    return release, there, Traffic(prompt, output, longest, users_wait=wait)
+
+
+def _config(text: str) -> dict[str, object] | None:
+    if not text.strip():
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        remedy = t("Give the model's own config.json.")
+        raise LlmvitalsError(t("is not a JSON object"), place="config.json", remedy=remedy)
+    return found
+
+
+def show(report: Report) -> None:
+    """One engine's findings; what is only worth knowing is folded."""
+    st.html(audit_parts.setup(report, TITLES[report.engine]))
+    if report.worst is None or (report.remark and not report.findings):
+        st.html(audit_parts.nothing(report))
+        return
+    grave = [found for found in report.findings if found.severity > Severity.NOTE]
+    notes = [found for found in report.findings if found.severity == Severity.NOTE]
+    if not grave:
+        st.html(parts.line(audit_parts.nothing_grave(), t("What is worth knowing stands below.")))
+    for found in grave:
+        show_finding(found)
+    if notes:
+        with st.expander(t("Worth knowing: {count}", count=len(notes))):
+            for found in notes:
+                show_finding(found)
+
+
+def show_finding(found: Finding) -> None:
+    """A card, and the line to copy."""
+    st.html(audit_parts.finding(found, runbook=bool(found.cause and languages(found.cause))))
+    line = audit_parts.said(found, found.fix)
+    if line:
+        st.code(line, language=None, wrap_lines=True)
+
+
+main()
