@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+import sign_in
 import words
 from words import later, t
 
@@ -22,9 +23,9 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("matrix_page.py", later("What each source can say"), "sources"),
 )
 
-page = st.navigation(
-    [st.Page(file, title=t(title), url_path=path or None, default=not path) for file, title, path in PAGES]
-)
+pages = [st.Page(file, title=t(title), url_path=path or None, default=not path) for file, title, path in PAGES]
+page = st.navigation(pages)
 st.set_page_config(page_title=f"{page.title} - llmvitals", page_icon=str(ICON), layout="wide")
 words.choose()
-page.run()
+if sign_in.let_in(page, pages):
+    page.run()

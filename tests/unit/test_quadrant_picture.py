@@ -126,7 +126,7 @@ def test_an_exporter_is_asked_once_for_all_and_once_for_the_way_of_one(exporter)
 
 @pytest.mark.parametrize(
     ("served", "said"),
-    [((404, b"{}"), "answered 404"), ((200, b"[]"), "cannot be read"), ((200, b"<html>"), "not JSON")],
+    [((404, b"{}"), "answered with status 404"), ((200, b"[]"), "cannot be read"), ((200, b"<html>"), "not JSON")],
 )
 def test_a_source_that_does_not_say_is_a_failure_with_its_place(exporter, served, said):
     exporter.answers["/replicas"] = served

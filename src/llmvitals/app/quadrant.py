@@ -25,6 +25,8 @@ NEAR = 0.06
 
 NAMED = 12
 """With more replicas than these, only those that wait, stand apart or are chosen have their names beside their points."""
+CROWD = 100
+"""With more than these, names would hide the points: only the chosen one has its name."""
 
 TOP, BOTTOM = 1.16, -0.16
 """Where the picture ends, in activity: the words of the quadrants stand above the highest point that can be and below the
@@ -119,23 +121,30 @@ class Picture:
     quadrants: tuple[tuple[Quadrant, str], ...]
 
 
-def picture(fleet: Fleet, chosen: tuple[str, str] = ("", ""), traces: Mapping[str, Trace] | None = None) -> Picture:
-    """The picture of a fleet. ``chosen``: whose way is drawn, from its ``traces``."""
-    apart = alone(fleet.replicas, fleet.limits)
+def picture(
+    fleet: Fleet,
+    chosen: tuple[str, str] = ("", ""),
+    traces: Mapping[str, Trace] | None = None,
+    *,
+    plain: bool = False,
+) -> Picture:
+    """The picture of a fleet. ``chosen``: whose way is drawn, from its ``traces``; ``plain``: without a word on single replicas."""
+    apart = {} if plain else alone(fleet.replicas, fleet.limits)
     placed = sorted((r for r in fleet.replicas if r.placed), key=lambda r: _order(r, fleet))
-    few = len(placed) <= NAMED
+    few, some = len(placed) <= NAMED, len(placed) <= CROWD
     x_limit = _across(fleet.limits.kv, fleet)
     return Picture(
         points=tuple(
             _point(
                 r,
                 fleet,
-                named=few or chosen == _key(r) or bool(r.waiting) or _key(r) in apart,
+                named=few or chosen == _key(r) or (some and (bool(r.waiting) or _key(r) in apart)),
+                plain=plain,
             )
             for r in placed
         ),
-        lines=tuple(_line(r, fleet, apart.get(_key(r))) for r in placed),
-        missing=tuple(_missing(r) for r in fleet.replicas if not r.placed),
+        lines=() if plain else tuple(_line(r, fleet, apart.get(_key(r))) for r in placed),
+        missing=() if plain else tuple(_missing(r) for r in fleet.replicas if not r.placed),
         trail=tuple(_trail(fleet, next((r for r in placed if _key(r) == chosen), None), traces or {})),
         x_ticks=_ticks(fleet.limits.kv, fleet),
         y_ticks=tuple(Tick(t, with_unit(t, "ratio")) for t in _beside(fleet.limits.activity)),
@@ -184,7 +193,7 @@ def _ticks(limit: float, fleet: Fleet) -> tuple[Tick, ...]:
     return tuple(Tick(_across(value, fleet), with_unit(value, "ratio")) for value in values)
 
 
-def _point(one: Replica, fleet: Fleet, *, named: bool) -> Point:
+def _point(one: Replica, fleet: Fleet, *, named: bool, plain: bool) -> Point:
     x = _across(one.kv or 0.0, fleet)
     return Point(
         x=x,
@@ -194,7 +203,7 @@ def _point(one: Replica, fleet: Fleet, *, named: bool) -> Point:
         compute=one.activity_of == COMPUTE,
         label=_label(one) if named else "",
         inward=x > LEFT,
-        facts=_facts(one, fleet),
+        facts=() if plain else _facts(one, fleet),
     )
 
 

@@ -34,7 +34,29 @@ profiling fields).
 BESIDE: tuple[str, ...] = ("gpu_tensor_active_mean_ratio", "gpu_dram_active_mean_ratio")
 PHASES: tuple[str, ...] = ("queue_mean_seconds", "prefill_mean_seconds", "decode_mean_seconds")
 """Where the time of finished requests goes, from the queue on."""
-NUMBERS: tuple[str, ...] = PHASES
+COMPARED: tuple[str, ...] = (
+    "token_mean_seconds",
+    KV,
+    "waiting_share_ratio",
+    "queue_mean_seconds",
+    "preemptions_per_minute",
+    "prefix_hit_ratio",
+    "error_ratio",
+    "restarts",
+    "gpu_clock_ratio",
+    "gpu_throttle_ratio",
+    "gpu_power_cap_ratio",
+    "gpu_xid_errors",
+    "gpu_ecc_errors",
+    COMPUTE,
+    "running_max",
+    "arrival_rate",
+    "prompt_mean_tokens",
+    "generation_mean_tokens",
+    "page_answer_seconds",
+)
+"""In what replicas of one model may differ, and what says why (``triage/outliers.py``)."""
+NUMBERS: tuple[str, ...] = (*PHASES, *(name for name in COMPARED if name not in PHASES))
 """The signals that :attr:`Replica.numbers` holds."""
 TRAIL: tuple[str, ...] = (KV, *ACTIVITY)
 """The signals whose past is a replica's way across the picture."""
@@ -236,18 +258,17 @@ def alone(replicas: Iterable[Replica], limits: Limits) -> dict[tuple[str, str], 
 
     By (instance, model): how many the others are, and where.
     """
-    models: dict[str, list[tuple[Replica, Quadrant]]] = {}
+    models: dict[str, dict[int, list[tuple[Replica, Quadrant]]]] = {}
     for one in replicas:
         place = quadrant(one, limits)
         if place is not None:
-            models.setdefault(one.model, []).append((one, place))
-    return {
-        (one.instance, one.model): (len(others), others[0])
-        for placed in models.values()
-        for one, place in placed
-        if len(others := [p for other, p in placed if other is not one]) > 1
-        if all(p is others[0] and p is not place for p in others)
-    }
+            models.setdefault(one.model, {}).setdefault(QUADRANTS.index(place), []).append((one, place))
+    found: dict[tuple[str, str], tuple[int, Quadrant]] = {}
+    for placed in models.values():
+        few, *more = sorted(placed.values(), key=len)
+        if len(few) == 1 and len(more) == 1 and len(more[0]) > 1:
+            found[few[0][0].key] = len(more[0]), more[0][0][1]
+    return found
 
 
 def encode(fleet: Fleet) -> dict[str, Any]:
