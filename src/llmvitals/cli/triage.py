@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,34 +13,26 @@ from msgspec import structs
 
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
-from llmvitals.cli.named_source import ENDPOINT, endpoint, named, not_whole
-from llmvitals.cli.screen import progress, remark, show
-from llmvitals.cli.targets import apart, live_targets, reachable, watched
+from llmvitals.cli.named_source import ENDPOINT, endpoint, not_whole
+from llmvitals.cli.screen import remark, show
+from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, Span, look, meant
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
-from llmvitals.settings import Access, Settings, Target
+from llmvitals.settings import Settings, Source
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
 from llmvitals.sources.access import NOBODY
-from llmvitals.sources.assemble import companions, is_gpu_only, joined
-from llmvitals.sources.capture import INDEX, read_capture
+from llmvitals.sources.assemble import is_gpu_only, joined, observed
+from llmvitals.sources.capture import INDEX, judged_by, read_capture
 from llmvitals.sources.exporter import read_triage, triage_url
-from llmvitals.sources.live import observe
-from llmvitals.sources.node import Machine
 from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import base_url, fronts, name_of, without_secrets
-from llmvitals.sources.probe import probe
 from llmvitals.sources.stored import RAW_NOTE, read_stored
-from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.document import decode
 from llmvitals.triage.report import document, report, scope_of, services_first, worst
 from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
-
-LIVE_SECONDS = 60.0
-STORED_SECONDS = 90.0
-"""A Prometheus is asked for more: it often scrapes every 15 s, and a verdict needs five pages."""
 
 LEFT_OUT = (
     "shows GPUs, but not which engine runs on them, and is left out. "
@@ -55,14 +46,6 @@ EXIT_CODES: dict[Outcome, int] = {
     Outcome.HEALTHY: 0,
     Outcome.NO_TRAFFIC: 0,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """How long live targets are watched and how often they are asked, in seconds."""
-
-    seconds: float
-    interval: float
 
 
 def moment(text: str) -> float:
@@ -148,7 +131,8 @@ def command(
     elif selector or at is not None:
         raise click.UsageError("--selector and --at need --prometheus.")
     else:
-        verdicts = _of_targets(targets, _Span(seconds or LIVE_SECONDS, interval), settings)
+        own = settings_path is not None or slo_ttft is not None or slo_tpot is not None
+        verdicts = _of_targets(targets, Span(seconds or LIVE_SECONDS, interval), settings, as_recorded=not own)
     ordered = worst(verdicts)
     if as_json:
         click.echo(json.dumps(document(ordered), indent=2))
@@ -165,83 +149,47 @@ def _settings(path: Path | None, ttft: float | None, tpot: float | None) -> Sett
     return structs.replace(settings, slo=slo)
 
 
-def _of_targets(words: Sequence[str], span: _Span, settings: Settings) -> list[Verdict]:
-    stored = [word for word in words if _exists(word)]
-    names = {target.known_as for target in settings.targets} | {service.name for service in settings.services}
-    asked = [one for word in words if word not in names and (one := named(word, settings, "exporter")) is not None]
-    left = [word for word in words if word not in {*stored, *(one.name for one in asked)}]
-    live = live_targets(left, settings) if left else ()
-    if not words:
-        live = settings.targets
-        if not live:
-            raise click.UsageError("Give a TARGET, --prometheus, or --settings with targets.")
-    verdicts = [v for word in stored for v in _judged(_stored(Path(word), settings), settings)]
-    verdicts += [v for one in asked for v in _exported(one.url, one.access)]
-    return verdicts + (_live(live, span, settings) if live else [])
-
-
-def _exists(word: str) -> bool:
-    try:
-        return Path(word).exists()
-    except OSError:  # no file can have that name
-        return False
-
-
-def _stored(path: Path, settings: Settings) -> tuple[Observed, ...]:
-    limits = limits_of(settings)
-    if path.is_dir() or path.name == INDEX:
-        return read_capture(path, limits=limits, services=settings.services)
-    return (read_page_file(path, limits=limits),)
-
-
-def _live(targets: Sequence[Target], span: _Span, settings: Settings) -> list[Verdict]:
-    timeout = settings.exporter.timeout_seconds
-    limits = limits_of(settings)
-    probed = probe(targets, timeout_s=timeout, limits=limits)
-    reachable(probed)
-    if told := apart(probed, settings):
-        remark(told)
-    verdicts = [v for one in probed if one.exporter for v in _exported(one.target.url)]
-    engines = [one.target for one in probed if not one.exporter]
-    if not engines:
+def _of_targets(words: Sequence[str], span: Span, settings: Settings, *, as_recorded: bool) -> list[Verdict]:
+    found = meant(words, settings)
+    verdicts = [v for path in found.stored for v in _stored(path, settings, as_recorded=as_recorded)]
+    verdicts += [v for one in found.exporters for v in _exported(one)]
+    if not found.live:
         return verdicts
-    total = (int(span.seconds / span.interval + 1e-9) + 1) * len(companions(engines))
-    with progress(f"watching for {span.seconds:g} s", total) as advance:
-
-        def shown(target: Target, page: RawPage) -> None:
-            advance(f"{name_of(target)}: {page.error or page.status}")
-
-        observed = observe(
-            engines,
-            seconds=span.seconds,
-            interval=span.interval,
-            timeout_s=timeout,
-            on_page=shown,
-            limits=limits,
-            services=watched(engines, settings),
-            machine=Machine(settings.node),
-        )
-    return verdicts + _judged(observed, settings)
+    looked = look(found.live, span, settings)
+    verdicts += [v for one in looked.exporters for v in _exported(one)]
+    if not looked.feeds:
+        return verdicts
+    return verdicts + _judged(observed(looked.feeds, limits_of(settings), looked.services), settings)
 
 
-def _exported(url: str, access: Access = NOBODY) -> list[Verdict]:
-    place = without_secrets(triage_url(url))
-    found = read_triage(url, access)
+def _stored(path: Path, settings: Settings, *, as_recorded: bool) -> list[Verdict]:
+    """The verdicts on a file or a folder. ``as_recorded``: by the promises and thresholds that the recording says, if it does."""
+    limits = limits_of(settings)
+    if not (path.is_dir() or path.name == INDEX):
+        return _judged((read_page_file(path, limits=limits),), settings)
+    told = judged_by(path)
+    own = told.settings(settings) if told is not None and as_recorded else settings
+    return _judged(read_capture(path, limits=limits, services=settings.services), own)
+
+
+def _exported(source: Source) -> list[Verdict]:
+    place = without_secrets(triage_url(source.url))
+    found = read_triage(source.url, source.access)
     targets = found.get("targets")
     several = targets if isinstance(targets, list) else []
     listed = [one["detail"] for one in several if isinstance(one, dict) and "detail" in one]
     return [decode(one, place=place) for one in listed or [found]]
 
 
-def _judged(observed: Sequence[Observed], settings: Settings) -> list[Verdict]:
-    engines = [one for one in observed if not is_gpu_only(one)]
+def _judged(seen: Sequence[Observed], settings: Settings) -> list[Verdict]:
+    engines = [one for one in seen if not is_gpu_only(one)]
     if not engines:
         raise PageError(
             "shows GPUs, but no engine to judge",
-            place=", ".join(one.name for one in observed),
+            place=", ".join(one.name for one in seen),
             remedy="Give the engine's URL; the settings join a GPU page to it (targets: gpu_url).",
         )
-    for one in observed:
+    for one in seen:
         if one not in engines:
             remark(f"{one.name}: {LEFT_OUT}")
     return settled(

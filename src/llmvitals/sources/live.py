@@ -63,7 +63,7 @@ GRACE_SECONDS = 1.0
 OnPage = Callable[[Target, RawPage], None]
 
 
-def observe(
+def watch(
     targets: Sequence[Target],
     *,
     seconds: float,
@@ -73,10 +73,9 @@ def observe(
     limits: Limits | None = None,
     fetch: Fetch | None = None,
     clock: Clock | None = None,
-    services: Sequence[Service] = (),
     machine: Machine | None = None,
-) -> tuple[Observed, ...]:
-    """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return what was seen of each and of ``services``.
+) -> tuple[Feed, ...]:
+    """Scrape ``targets`` (and the pages of their GPUs) for ``seconds`` and return the pages of each.
 
     The cadence is that of :func:`pages`. ``machine`` shows what is beside the engines that run on it.
 
@@ -113,26 +112,48 @@ def observe(
             clock=clock,
         )
     machines = [Feed(beside_name(one), CANONICAL_KIND, beside[name_of(one)], name_of(one)) for one in here]
-    return observed(
-        [
-            *machines,
-            *(
-                Feed(
-                    name_of(target),
-                    target.kind,
-                    seen[name_of(target)],
-                    engine,
-                    target.gpus,
-                    target.labels,
-                    target.role,
-                    target.gateway,
-                )
-                for target, engine in wanted
-            ),
-        ],
-        limits,
-        services,
+    own = (
+        Feed(
+            name_of(target),
+            target.kind,
+            seen[name_of(target)],
+            engine,
+            target.gpus,
+            target.labels,
+            target.role,
+            target.gateway,
+        )
+        for target, engine in wanted
     )
+    return (*machines, *own)
+
+
+def observe(
+    targets: Sequence[Target],
+    *,
+    seconds: float,
+    interval: float,
+    timeout_s: float = 4.0,
+    on_page: OnPage | None = None,
+    limits: Limits | None = None,
+    fetch: Fetch | None = None,
+    clock: Clock | None = None,
+    services: Sequence[Service] = (),
+    machine: Machine | None = None,
+) -> tuple[Observed, ...]:
+    """What :func:`watch` brings, as snapshots of each target and of ``services``. Raises as that."""
+    feeds = watch(
+        targets,
+        seconds=seconds,
+        interval=interval,
+        timeout_s=timeout_s,
+        on_page=on_page,
+        limits=limits,
+        fetch=fetch,
+        clock=clock,
+        machine=machine,
+    )
+    return observed(feeds, limits, services)
 
 
 def names_of(targets: Sequence[Target]) -> tuple[str, ...]:
