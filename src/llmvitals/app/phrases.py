@@ -8,9 +8,10 @@ What is not known stays English, as do numbers and names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import zip_longest
 
 from llmvitals.app.translation import catalogue
 
@@ -18,21 +19,32 @@ _PLACE = re.compile(r"\{([a-z_]*)\}")
 _LEAST = 4
 """Letters that a text with places must have besides: with fewer it would fit anything."""
 
-_DEEPEST = 6
+_DEEPEST = 8
 _SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z0-9\"'])")
-_LISTS = ("; ", ", ", " and ")
+_BRACKETS = re.compile(r"(?P<before>.+?) \((?P<inside>.+)\)(?P<end>[.:]?)", re.DOTALL)
 _MEASURED = re.compile(r"(?P<what>.*?[^\s(]) (?P<number>(?:[<>≤≥]=? )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d]\S*)?)")
+_BETWEEN = (": ", " and ")
+_NUMBER = r"((?:< )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d,;:.]+)?)"
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("value", "share", "span", "lowest", "highest"), _NUMBER),
+    **dict.fromkeys(("count", "all", "pages", "seconds", "waiting"), r"([\d.,]+)"),
+    "limit": r"([<>≤≥]=? .+?)",
+}
+"""Places that take numbers only, by their names; any other takes any text."""
+
 _LOWER: Mapping[str, str] = {"İ": "i", "I": "ı"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A text with places: how it is found, the names of its places, and how it is said. ``literal``: its longest fixed part."""
+    """A text with places: how it is found, their names, how it is said, its longest fixed part, how many fixed letters it has."""
 
     found: re.Pattern[str]
     names: tuple[str, ...]
     said: str
     literal: str
+    letters: int
+    whole: bool
 
 
 @lru_cache(maxsize=8192)
@@ -42,47 +54,97 @@ def told(text: str, language: str) -> str:
 
 
 def _told(text: str, language: str, depth: int) -> str:
-    known = catalogue(language)
-    if text in known:
-        return known[text]
-    if depth > _DEEPEST or not any(map(str.isalpha, text)):
-        return text
-    if found := _small(language).get(text):
-        return found
-    for pattern in patterns(language):
-        if pattern.literal in text and (match := pattern.found.fullmatch(text)):
-            parts = {f"p{i}": _told(part, language, depth + 1) for i, part in enumerate(match.groups())}
-            return pattern.said.format_map(parts)
+    found = _known(text, language)
+    if found or depth > _DEEPEST or not any(map(str.isalpha, text)):
+        return found or text
+    if said := _fitting(text, language, depth, whole=True):
+        return said
     pieces = _SENTENCE.split(text)
     if len(pieces) > 1:
         return " ".join(_told(piece, language, depth + 1) for piece in pieces)
-    if text.endswith(".") and (found := known.get(text[:-1])):
-        return f"{found}."
-    for between in _LISTS:
+    if "; " in text:
+        return "; ".join(_told(piece, language, depth + 1) for piece in text.split("; "))
+    if said := _fitting(text, language, depth, whole=False):
+        return said
+    if match := _BRACKETS.fullmatch(text):
+        before, inside = (_told(match[part], language, depth + 1) for part in ("before", "inside"))
+        return f"{before} ({inside}){match['end']}"
+    if text.endswith("."):
+        return f"{_told(text[:-1], language, depth + 1)}."
+    return _parted(text, language, depth)
+
+
+def _fitting(text: str, language: str, depth: int, *, whole: bool) -> str:
+    """The text by a form that fits it; ``whole``: only forms that have more than one sentence or part in them."""
+    for pattern in patterns(language):
+        if pattern.whole is whole and pattern.literal in text and (match := pattern.found.fullmatch(text)):
+            parts = {f"p{i}": _told(part, language, depth + 1) for i, part in enumerate(match.groups())}
+            return pattern.said.format_map(parts)
+    return ""
+
+
+def _parted(text: str, language: str, depth: int) -> str:
+    """A text that is a list: parts with numbers, then whatever stands between parts."""
+    if measured := _measured(text, language):
+        return measured
+    if ", " in text:
+        return ", ".join(_listed(text.split(", "), language, depth + 1))
+    for between in _BETWEEN:
         if between in text:
-            joined = known.get(between.strip(), between.strip()) if between.strip().isalpha() else ""
             said = [_told(piece, language, depth + 1) for piece in text.split(between)]
-            return (f" {joined} " if joined else between).join(said)
-    if measured := _MEASURED.fullmatch(text):
-        return f"{_told(measured['what'], language, depth + 1)} {measured['number']}"
-    return text
+            word = _known(between.strip(), language)
+            return (f" {word} " if word else between).join(said)
+    match = _MEASURED.fullmatch(text)
+    return f"{_told(match['what'], language, depth + 1)} {match['number']}" if match else text
+
+
+def _listed(pieces: Sequence[str], language: str, depth: int) -> Iterator[str]:
+    """The parts of a list, of which one may hold the comma that separates them: the longest that is known is one part."""
+    at = 0
+    while at < len(pieces):
+        for end in range(min(len(pieces), at + 4), at + 1, -1):
+            whole = ", ".join(pieces[at:end])
+            if said := _known(whole, language) or _measured(whole, language):
+                yield said
+                at = end
+                break
+        else:
+            yield _told(pieces[at], language, depth + 1)
+            at += 1
+
+
+def _measured(text: str, language: str) -> str:
+    """A known text with its number behind it."""
+    match = _MEASURED.fullmatch(text)
+    said = _known(match["what"], language) if match else ""
+    return f"{said} {match['number']}" if match and said else ""
+
+
+def _known(text: str, language: str) -> str:
+    return catalogue(language).get(text) or _small(language).get(text, "")
 
 
 @cache
 def patterns(language: str) -> tuple[Pattern, ...]:
     """The texts with places, those with most fixed text first."""
     made = [_pattern(text, said) for text, said in catalogue(language).items() if _PLACE.search(text)]
-    kept = [one for one in made if sum(map(str.isalpha, one.literal)) >= _LEAST]
+    kept = [one for one in made if one.letters >= _LEAST]
     return tuple(sorted(kept, key=lambda one: len(one.found.pattern) - 6 * one.found.groups, reverse=True))
 
 
 def _pattern(text: str, said: str) -> Pattern:
     fixed = _PLACE.split(text)[::2]
     names = tuple(_PLACE.findall(text))
-    found = "(.+?)".join(map(re.escape, fixed))
+    inside = (_KINDS.get(name, "(.+?)") for name in names)
+    found = "".join(part for pair in zip_longest(map(re.escape, fixed), inside, fillvalue="") for part in pair)
     where = {name: f"{{p{i}}}" for i, name in enumerate(names)}
     return Pattern(
-        re.compile(found, re.DOTALL), names, _PLACE.sub(lambda m: where.get(m[1], m[0]), said), max(fixed, key=len)
+        found=re.compile(found, re.DOTALL),
+        names=names,
+        said=_PLACE.sub(lambda m: where.get(m[1], m[0]), said),
+        literal=max(fixed, key=len),
+        letters=sum(map(str.isalpha, "".join(fixed))),
+        whole=bool(_SENTENCE.search(text) or "; " in text),
     )
 
 

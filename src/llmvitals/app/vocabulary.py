@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from llmvitals.app import matrix, quadrant
 from llmvitals.app.forms import FORMS
 from llmvitals.signals.catalogue import SIGNALS
-from llmvitals.triage import binding, checks, view
+from llmvitals.triage import binding, checks, expected, flags, outliers, remedies, view
 from llmvitals.triage.judge import WHOLE
 from llmvitals.triage.model import STEPS
 from llmvitals.triage.replica import ACTIVITY, QUADRANTS
@@ -30,7 +30,13 @@ def _all() -> Iterator[str]:
         yield from (check.title, view.cause_title(check.cause), check.remedy.text, check.note, check.needs)
         if check.proof is not None:
             yield check.proof.note
+    for found in expected.EXPECTED.values():
+        yield from (found.effect, found.also)
+    yield from (expected.CONFIG, expected.RESTART, expected.OUTSIDE, *(what for what, _ in expected.PROMISES.values()))
+    yield from (remedies.NOTHING, *(way.text for way in remedies.WAYS))
+    yield from _settings()
     yield from (row.why for row in binding.ROWS)
+    yield from (said for *_, said in outliers.REASONS.values())
     for quarter in QUADRANTS:
         yield from (quarter.title, quarter.hint)
     yield from ACTIVITY.values()
@@ -41,6 +47,16 @@ def _all() -> Iterator[str]:
     yield from (quadrant.UNKNOWN, quadrant.UNTOLD, *quadrant.JOINS.values())
     yield from view.WORDS
     yield from FORMS
+
+
+def _settings() -> Iterator[str]:
+    """Settings in plain words, and the remedies that mention them so: what is shown of an engine that names them otherwise."""
+    for setting in flags.SETTINGS.values():
+        yield setting.words
+    for check in checks.CHECKS:
+        if check.remedy.setting in flags.SETTINGS:
+            setting = flags.SETTINGS[check.remedy.setting]
+            yield flags.rewritten(check.remedy.text, setting, setting.words)
 
 
 def _badges() -> Iterator[str]:

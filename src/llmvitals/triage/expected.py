@@ -19,7 +19,7 @@ CONFIG, RESTART, OUTSIDE = "Within 2 min", "Within 2 min of serving again", "Wit
 time for clients, a proxy or an operator to follow. Orders of magnitude, not promises.
 """
 
-_PROMISES: Mapping[str, tuple[str, str]] = {
+PROMISES: Mapping[str, tuple[str, str]] = {
     "ttft_harm_p": ("first tokens", "ttft_seconds"),
     "tpot_harm_p": ("times per output token", "tpot_seconds"),
 }
@@ -88,7 +88,7 @@ EXPECTED: Mapping[str, Expected] = {
     "interconnect-bound": Expected(
         "Steps no longer wait for the link; each replica then holds all weights, so that its KV pool is smaller. "
         "A restart.",
-        ("gpu_link_use_ratio", "tensor_parallel_gpus", "gpu_dram_active_mean_ratio", *USERS),
+        ("gpu_link_use_ratio", "tensor_parallel_gpus", *USERS),
         RESTART,
     ),
     "kv-transfer-bound": Expected(
@@ -303,8 +303,8 @@ _WORDS: Mapping[str, str] = {"<": "under", "<=": "at most", ">": "over", ">=": "
 
 def _sign(e: Evidence, settings: Settings) -> str:
     """One condition turned round, as a person would watch it."""
-    if e.signal in _PROMISES:
-        what, threshold = _PROMISES[e.signal]
+    if e.signal in PROMISES:
+        what, threshold = PROMISES[e.signal]
         share, limit = settings.slo.objective, getattr(settings.slo, threshold)
         return f"{with_unit(share, 'ratio')} of the {what} within {with_unit(limit, 'seconds')}"
     if e.unit == "probability":

@@ -290,7 +290,7 @@ def named(found: Finding, engines: tuple[str, ...]) -> Finding:
     note = rows[0].why if len(set(rows)) == 1 else " ".join(_told(kind, setting.names[kind]) for kind in engines)
     action = replace(
         found.action,
-        text=_rewritten(found.action.text, setting, name),
+        text=rewritten(found.action.text, setting, name),
         setting=name,
         value=found.action.value if all(row.holds for row in rows) else None,
     )
@@ -302,7 +302,7 @@ def _told(kind: str, row: Name) -> str:
     return f"{TITLES[kind]}: {row.name}." if row.holds else row.why
 
 
-def _rewritten(text: str, setting: Setting, name: str) -> str:
+def rewritten(text: str, setting: Setting, name: str) -> str:
     """A remedy's sentence without vLLM's words."""
     plain = name if name and name != setting.words else f"the {setting.words}"
     for written, words in ((setting.written, plain), *_PASSING):
