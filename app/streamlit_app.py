@@ -19,6 +19,8 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("fleet_page.py", later("Fleet"), "fleet"),
     ("quadrant_page.py", later("KV usage against compute"), "replicas"),
     ("audit_page.py", later("Audit"), "audit"),
+    ("capacity_page.py", later("Capacity"), "capacity"),
+    ("loadtests_page.py", later("Load tests"), "loadtests"),
     ("runbooks_page.py", later("Runbooks"), "runbooks"),
     ("matrix_page.py", later("What each source can say"), "sources"),
 )

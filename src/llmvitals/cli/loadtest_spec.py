@@ -16,15 +16,14 @@ from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, live_targets, re
 from llmvitals.cli.triage import moment
 from llmvitals.exporters.watch import limits_of
 from llmvitals.loadtest.goodput import Promises
+from llmvitals.loadtest.live import windows_of
 from llmvitals.loadtest.model import LoadTestError
 from llmvitals.loadtest.spec import LoadSpec, load_spec
 from llmvitals.loadtest.tools import TOOLS, Where, files
-from llmvitals.series import Window
 from llmvitals.settings import Settings, Target
-from llmvitals.signals.window import Scope, scopes
 from llmvitals.sources import Observed
 from llmvitals.sources.access import NOBODY
-from llmvitals.sources.assemble import CANONICAL_KIND, is_gpu_only, joined
+from llmvitals.sources.assemble import CANONICAL_KIND, joined
 from llmvitals.sources.capture import INDEX, read_capture
 from llmvitals.sources.live import observe
 from llmvitals.sources.place import base_url, fronts, is_url, name_of, without_secrets
@@ -147,10 +146,7 @@ def _prometheus(
 
 
 def _chosen(observed: Sequence[Observed], instance: str, model: str, settings: Settings) -> LoadSpec:
-    found: dict[Scope, Window] = {}
-    for one in observed:
-        if not is_gpu_only(one):
-            found |= scopes(one.snapshots)
+    found = windows_of(observed)
     fitting = {k: w for k, w in found.items() if instance in ("", k[0]) and model in ("", k[1])}
     if len(fitting) != 1:
         names = ", ".join(" · ".join(filter(None, key)) for key in (fitting or found))

@@ -19,7 +19,7 @@ from llmvitals.loadtest.fields import Document
 from llmvitals.loadtest.model import LoadTestError, Note, Run
 
 MOST_BYTES = 512 * 1024 * 1024
-_SUFFIXES = (".json", ".jsonl", ".csv", ".yaml", ".yml")
+SUFFIXES = (".json", ".jsonl", ".csv", ".yaml", ".yml")
 _REMEDY = (
     "Give results of vllm bench serve (--save-result), vllm bench sweep, GuideLLM (benchmarks.json), AIPerf or GenAI-Perf "
     "(profile_export*.json, .jsonl)."
@@ -55,7 +55,7 @@ def read_paths(paths: Iterable[Path]) -> Results:
     files: list[tuple[str, bytes]] = []
     for path in paths:
         if path.is_dir():
-            found = [one for one in sorted(path.rglob("*")) if one.suffix in _SUFFIXES and _is_result(one)]
+            found = [one for one in sorted(path.rglob("*")) if one.suffix in SUFFIXES and _is_result(one)]
             if not found:
                 raise LoadTestError("holds no result of a load test", place=str(path), remedy=_REMEDY)
             files += [(str(one), _content(one)) for one in found]

@@ -23,7 +23,8 @@ FEW = 100
 SEED = 20_231
 """Draws are the same each time: two tests of one load can be compared."""
 
-_LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+_LEVELS = (0.5, 1, 2, 4, 8, 16, 32)
+_MOST = 1024
 _USUAL = (8, 16, 32, 64, 128, 256)
 
 
@@ -45,10 +46,10 @@ class LoadSpec:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """Requests in flight to test with: around what is live, else usual ones."""
+        """Requests in flight to test with: from half of what is live to many times that, since a peak shows only from above."""
         if self.running is None or self.running < 1:
             return _USUAL
-        return tuple(sorted({max(1, round(self.running * factor)) for factor in _LEVELS}))
+        return tuple(sorted({min(_MOST, max(1, round(self.running * factor))) for factor in _LEVELS}))
 
     @property
     def prefix_tokens(self) -> int:
