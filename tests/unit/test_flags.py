@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from llmvitals.gaps import Gap, GapKind
 from llmvitals.series import Series, Snapshot, Window
 from llmvitals.settings import Settings
+from llmvitals.signals.catalogue import compute
+from llmvitals.signals.reading import Reading
 from llmvitals.telemetry.registry import ADAPTERS
 from llmvitals.triage.checks import CHECKS
 from llmvitals.triage.flags import SETTINGS, TITLES, kinds, named
@@ -139,10 +142,12 @@ def test_sglang_gets_its_own_flag_with_the_same_number(window, cause, vllm, sgla
     assert (before.cause, after.cause) == (cause, cause)
     assert before.action.setting == vllm
     assert before.action.value is not None
-    assert after.action == replace(before.action, setting=sglang)
-    assert setting_line(after.action) == f"{sglang} {before.action.value:.10g}"
+    # vLLM's limit on the queue counts what runs as well, SGLang's does not
+    counted = compute(window, Settings())["running_max"].value if vllm == "--max-num-queued-reqs" else 0.0
+    assert after.action == replace(before.action, setting=sglang, value=before.action.value - counted)
+    assert setting_line(after.action) == f"{sglang} {after.action.value:.10g}"
     verdict = diagnose(of("sglang", window), Settings())
-    assert f"Set {sglang} to {before.action.value:,.10g}." in verdict.sentence
+    assert f"Set {sglang} to {after.action.value:,.10g}." in verdict.sentence
     assert vllm not in str(document([verdict]))
 
 
@@ -194,3 +199,24 @@ def test_what_stands_beside_an_engine_is_no_engine():
     beside = Window.of(Snapshot(s.t, {**s.samples, info: 1.0, store: 0.5}, "") for s in FULL.snapshots)
     assert kinds(beside) == kinds(FULL) == ("vllm",)
     assert kinds(Window.of(())) == ()
+
+
+def test_what_an_engine_counts_in_comes_on_top_and_is_told():
+    """vLLM refuses beyond so many that wait or run: a limit on the waiting alone would leave no room for them."""
+    readings = compute(QUEUE, Settings())
+    rate, running = readings["completion_rate"].value, readings["running_max"].value
+    found = told(QUEUE)
+    assert running > 0
+    assert found.action.value == round(max(1, round(rate * Settings().slo.ttft_seconds)) + running)
+    assert f"most requests seen running {running:,.0f}" in found.note
+
+
+def test_what_is_counted_in_and_not_known_takes_the_number_away():
+    unknown = compute(QUEUE, Settings()) | {"running_max": Reading(None, gap=Gap(GapKind.MISSING, "not there"))}
+    found = named(made("--max-num-queued-reqs"), ("vllm",), unknown)
+    assert found.action.value is None
+    assert "not known" in found.note
+
+
+def test_kinds_that_count_differently_get_no_common_number():
+    assert named(made("--max-num-queued-reqs"), ("vllm", "sglang"), compute(QUEUE, Settings())).action.value is None

@@ -112,7 +112,7 @@ def test_users_that_only_the_gateway_sees_hurt_are_not_well():
         (lambda: sessions(median=3), "calls per session and minute", 15),  # five times the median
         (lambda: calls_for_one(plan=2), "model calls per user request", 2),
         (by_size, "split between pools (prompt tokens)", 1024),
-        (gateway_queue, "--max-num-queued-reqs", 20),  # 10 served per second, 2 s of patience
+        (gateway_queue, "--max-num-queued-reqs", 20 + 20),  # 10 served per second, 2 s of patience; 20 run
     ],
 )
 def test_the_advice_carries_its_number(make, setting, number):

@@ -64,7 +64,7 @@ class EngineConfig:
     preemption: Preemption = Preemption.RECOMPUTE
     swap_bandwidth: float = 2.5e10  # bytes/s between device and host: PCIe 4.0 x16, as it is reached
     max_queued: int | None = (
-        None  # more than max_num_seqs and that many in flight are refused: vLLM's max_num_queued_reqs
+        None  # so many may wait beside max_num_seqs that run: vLLM's max_num_queued_reqs is both together
     )
     max_loras: int = 1
     grammar_workers: int = 1

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from llmvitals.series import Window
+from llmvitals.signals.catalogue import BY_ID
+from llmvitals.triage.model import Readings
+from llmvitals.triage.units import inside
 from llmvitals.triage.verdict import Finding
 
 TITLES: Mapping[str, str] = {
@@ -31,11 +34,15 @@ _OF_EVERY_PAGE = frozenset({"llm_target_info", "llm_family_gap"})
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An engine's own setting, or none. ``why``: what there is instead, or what to mind. ``same``: a number holds."""
+    """An engine's own setting, or none. ``why``: what there is instead, or what to mind. ``same``: a number holds.
+
+    ``counts``: a signal whose number this engine counts in as well, so that it comes on top of what was worked out.
+    """
 
     name: str = ""
     why: str = ""
     same: bool = True
+    counts: str = ""
 
     @property
     def holds(self) -> bool:
@@ -101,7 +108,8 @@ SETTINGS: Mapping[str, Setting] = {
         "limit on waiting requests",
         "max_num_queued_reqs",
         {
-            "vllm": Name("--max-num-queued-reqs"),
+            # "in-flight (waiting or running)": docstring of vLLM's SchedulerConfig.max_num_queued_reqs
+            "vllm": Name("--max-num-queued-reqs", counts="running_max"),
             "sglang": Name("--max-queued-requests", "SGLang ignores it where prefill and decode are apart."),
             "tgi": _other(
                 "--max-concurrent-requests",
@@ -276,25 +284,46 @@ def kinds(window: Window) -> tuple[str, ...]:
     return tuple(kind for kind in TITLES if kind in found)
 
 
-def named(found: Finding, engines: tuple[str, ...]) -> Finding:
+def named(found: Finding, engines: tuple[str, ...], readings: Readings | None = None) -> Finding:
     """A finding whose action names its setting as these engines do.
 
     Several kinds that differ get the setting in plain words, and each kind's name in the note; so does an engine that is not
-    known, without a name. The number stays where it holds for all of them.
+    known, without a name. The number stays where it holds for all of them. ``readings``: where they are given, what an engine
+    counts in as well is added to the number.
     """
     setting = SETTINGS.get(found.action.setting)
-    if setting is None or engines == ("vllm",):
+    if setting is None:
         return found
     rows = [setting.names[kind] for kind in engines]
+    counts = {row.counts for row in rows}
+    if readings is not None and len(counts) == 1:
+        found = _counting(found, rows[0].counts, readings)
+    if engines == ("vllm",):
+        return found
     name = rows[0].name if rows and all(row == rows[0] for row in rows) else setting.words
     note = rows[0].why if len(set(rows)) == 1 else " ".join(_told(kind, setting.names[kind]) for kind in engines)
     action = replace(
         found.action,
         text=rewritten(found.action.text, setting, name),
         setting=name,
-        value=found.action.value if all(row.holds for row in rows) else None,
+        value=found.action.value if all(row.holds for row in rows) and len(counts) < 2 else None,
     )
     return replace(found, action=action, note=" ".join(part for part in (found.note, note) if part))
+
+
+def _counting(found: Finding, counts: str, readings: Readings) -> Finding:
+    """A finding whose number is what was worked out and what the engine counts in as well; none where that is not known."""
+    if not counts or found.action.value is None:
+        return found
+    more = readings[counts].value
+    value = None if more is None else float(round(found.action.value + more))
+    told = f"The setting counts them too: {inside(BY_ID[counts].title)}"
+    note = (
+        f"{told} {more:,.0f}, and {found.action.value:,.0f} on top." if more is not None else f"{told}, not known here."
+    )
+    return replace(
+        found, action=replace(found.action, value=value), note=" ".join(part for part in (found.note, note) if part)
+    )
 
 
 def _told(kind: str, row: Name) -> str:

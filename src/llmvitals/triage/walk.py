@@ -145,7 +145,7 @@ def _walk(window: Window, readings: dict[str, Reading], settings: Settings, scop
     answering, engines, scrapes = len(serving(window)), flags.kinds(window), len(window.snapshots)
 
     def named(found: Finding) -> Finding:
-        return _for_each(flags.named(found, engines), answering)
+        return _for_each(flags.named(found, engines, readings), answering)
 
     def again(other: Readings, moved: Collection[str]) -> tuple[Outcome, str]:
         """The outcome and the leading cause where ``moved`` signals read otherwise."""
