@@ -44,6 +44,8 @@ _SHEET = """
 .lv-good{--t:var(--good);--b:var(--good-bg)} .lv-quiet{--t:var(--quiet);--b:var(--quiet-bg)}
 .lv-unsure{--t:var(--unsure);--b:var(--unsure-bg)}
 .lv-tag { color:var(--t); font-weight:650; white-space:nowrap; display:inline-flex; gap:.35em; align-items:center; }
+.lv-page h1 { font-size:27px; line-height:1.2; margin:0 0 6px; padding:0; font-weight:700; }
+.lv-page p { margin:0; max-width:76ch; text-wrap:pretty; }
 .lv-verdict { border:1px solid var(--line); border-left:6px solid var(--t); background:var(--b);
  border-radius:8px; padding:16px 20px; }
 .lv-verdict h1 { font-size:27px; line-height:1.2; margin:4px 0 6px; padding:0; font-weight:700; }
@@ -125,6 +127,11 @@ def tag(badge: Badge) -> str:
     if not badge.word:
         return ""
     return f'<span class="lv-tag lv-{badge.tone}">{icon(badge.icon)}{escape(t(badge.word))}</span>'
+
+
+def top(title: str, text: str) -> str:
+    """A page's heading and what it is about."""
+    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p></div>'
 
 
 def heading(text: str) -> str:
