@@ -23,6 +23,7 @@ from llmvitals.capacity.report import Answer, answer
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.model_config import model_of, parse
+from llmvitals.sources.model_fields import LARGEST_FILE
 from llmvitals.sources.now import Now
 from words import later, t
 
@@ -159,6 +160,11 @@ def ask_model(form: capacity.Form) -> Model | None:
     pasted = st.text_area(
         t("or paste it"), key="config", height=130, max_chars=400_000, placeholder='{"num_hidden_layers": 80, ...}'
     )
+    if file is not None and file.size > LARGEST_FILE:
+        picked.notice(
+            "settings", t("has {bytes} bytes, far more than a config.json", bytes=f"{file.size:,}"), file.name
+        )
+        return None
     text, place = (file.getvalue().decode("utf-8", "replace"), file.name) if file is not None else (pasted, PASTED)
     if not text.strip():
         return None

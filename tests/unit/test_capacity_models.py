@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llmvitals import capacity
 from llmvitals.capacity import Kept
 from llmvitals.capacity.model import further_token_bytes, sequence_bytes, state_bytes, token_bytes
+from llmvitals.capacity.report import Question, answer
+from llmvitals.errors import SettingsError
 from llmvitals.sources.model_config import model_of
 from support import model_configs as known
 
@@ -163,3 +167,53 @@ def test_a_count_that_is_known_needs_no_vocabulary():
 def test_the_language_model_inside_and_the_eyes_beside_it_are_counted():
     whole, blind = read(known.GEMMA3_27B), read(known.GEMMA3_27B, vision_config=None)
     assert whole.parameters - blind.parameters == pytest.approx(0.41e9, rel=0.02)  # SigLIP So400m
+
+
+def test_known_counts_keep_the_shares_of_experts():
+    counted, given = read(known.QWEN3_30B), model_of(known.QWEN3_30B, place="c", parameters=61e9)
+    assert given.parameters == pytest.approx(61e9)
+    assert given.expert_share == pytest.approx(counted.expert_share)
+    assert given.used / given.parameters == pytest.approx(counted.used / counted.parameters)
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-2, 3),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.one_of(st.integers(-1, 3), st.text(max_size=3), st.none()), max_size=4),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+FIELDS = sorted({key for card in known.CARDS for key in (*card.config, *card.config.get("text_config", ()))})
+
+
+def attempt(config):
+    """The model, or why there is none."""
+    try:
+        return model_of(config, place="config.json")
+    except SettingsError as error:
+        return error
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    card=st.sampled_from(known.CARDS),
+    changes=st.dictionaries(st.sampled_from(FIELDS), JUNK, max_size=3),
+    nested=st.booleans(),
+)
+def test_whatever_stands_in_a_config_is_a_model_or_one_line(card, changes, nested):
+    inner = card.config.get("text_config")
+    config = card.config | ({"text_config": inner | changes} if nested and inner else changes)
+    model = attempt(config)
+    if isinstance(model, SettingsError):
+        assert model.place.startswith("config.json")
+        assert "\n" not in str(model)
+        assert len(str(model)) < 300
+        return
+    assert model.parameters > 0
+    assert model.used <= model.parameters
+    for context in (1, 5000):
+        assert sequence_bytes(model, context, 2) >= 0
+    answer(model, Question(gpu="H100-80GB"))

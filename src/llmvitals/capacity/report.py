@@ -66,7 +66,9 @@ class Answer:
 
     @property
     def apart(self) -> float | None:
-        """A measured pool as a multiple of the estimate, where they are too far apart to be of one model on one GPU; None else."""
+        """A measured pool as a multiple of the estimate, where they are too far apart to be of one model on one GPU;
+        None else.
+        """
         if not self.measured or not self.estimate.kv_budget_tokens:
             return None
         times = self.budget_tokens / self.estimate.kv_budget_tokens

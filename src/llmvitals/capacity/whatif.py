@@ -31,6 +31,8 @@ STEP = 1.0
 BLOCK = 16
 SEED = 20_260
 HIGH_QUANTILE = 0.95
+NOTHING = 1e-9
+"""Lets a share be 0 where all other numbers must be above it."""
 FEWEST = 20
 GROWTH = 0.05
 """Requests under which a 95th percentile is no number."""
@@ -147,6 +149,7 @@ def _check(side: Side, load: Load) -> None:
         ("calls per second", load.rate, 0.0, 1e6),
         ("prompt tokens", load.prompt, 0.0, 1e7),
         ("output tokens", load.output, 0.0, 1e7),
+        ("cached share", load.cached + NOTHING, 0.0, 1.0 + 2 * NOTHING),
         ("replicas", side.replicas, 0.0, 1e5),
         ("max_num_seqs", side.max_num_seqs, 0.0, 1e5),
         ("max_num_batched_tokens", side.max_num_batched_tokens, 0.0, 1e7),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +181,8 @@ def command(**given: Any) -> None:  # noqa: ANN401  # one field of _Asked each
         _measured_only(asked, now)
         return
     config = model_config.load(asked.model_config)
+    if asked.parameters is not None and not math.isfinite(asked.parameters):
+        raise click.UsageError("--parameters is no number.")
     count = None if asked.parameters is None else asked.parameters * 1e9
     model = model_config.model_of(config, place=str(asked.model_config), parameters=count)
     question = _question(asked, now)

@@ -17,10 +17,10 @@ from llmvitals.cli.screen import show
 from llmvitals.sources.now import Now
 
 BINDS = {
-    Binds.KV: "the KV pool: with one replica less the contexts do not fit",
-    Binds.COMPUTE: "compute: with one replica less prompts take too much of the time",
-    Binds.BANDWIDTH: "memory bandwidth: with one replica less tokens come too slowly",
-    Binds.NOTHING: "nothing: one replica is enough",
+    Binds.KV: "with one replica less the contexts do not fit",
+    Binds.COMPUTE: "with one replica less prompts take too much of the time",
+    Binds.BANDWIDTH: "with one replica less tokens come too slowly",
+    Binds.NOTHING: "one replica is enough",
 }
 
 

@@ -7,7 +7,7 @@ Counts leave out norms and biases (under 0.1 %) and drafting layers (DeepSeek's,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llmvitals.capacity import weights
@@ -61,11 +61,20 @@ VISION = ("hidden_size", "num_hidden_layers", "intermediate_size")
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Weights of the layers: those of experts, those that a token uses of them, and all others."""
+    """Weights of the layers: those of experts, those that a token uses of them, and all others; of the embedding with
+    the output head, and of what sees images.
+    """
 
     experts: float = 0.0
     used_experts: float = 0.0
     others: float = 0.0
+    embedding: float = 0.0
+    seen: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.experts + self.others + self.embedding + self.seen
 
 
 def model_of(config: Mapping[str, Any], *, place: str, parameters: float | None = None) -> Model:
@@ -83,31 +92,53 @@ def model_of(config: Mapping[str, Any], *, place: str, parameters: float | None 
     kv_heads, head_dim = _kv_heads(fields, heads), fields.whole("head_dim", max(1, hidden // heads))
     caches = _caches(fields, mixed, kv_heads, head_dim)
     longest = fields.count("max_position_embeddings")
-    if parameters is not None:
-        return Model(layers, heads, kv_heads, head_dim, parameters, longest, hidden=hidden, caches=caches)
-    tied = bool(fields.get("tie_word_embeddings", config.get("tie_word_embeddings", fields.family in TIED)))
-    embedding = weights.embedding(fields.whole("vocab_size"), hidden, tied=tied)
-    body = _body(fields, mixed, fed, heads, kv_heads, head_dim)
-    seen = _vision(config, place)
-    total = body.experts + body.others + embedding + seen
-    kept = stored(config, fields, total=total, experts=body.experts, embedding=embedding, place=place)
+    counted = _counted(config, fields, (mixed, fed), (heads, kv_heads, head_dim), known=parameters, place=place)
+    kept = stored(config, fields, total=counted.total, experts=counted.experts, embedding=counted.embedding)
     return Model(
         layers,
         heads,
         kv_heads,
         head_dim,
-        total,
+        counted.total,
         longest,
         hidden=hidden,
-        active=body.used_experts + body.others + embedding,
-        experts=body.experts,
-        expert_share=body.used_experts / body.experts if body.experts else 1.0,
-        embedding=embedding,
+        active=counted.total - counted.experts + counted.used_experts - counted.seen,
+        experts=counted.experts,
+        expert_share=counted.used_experts / counted.experts if counted.experts else 1.0,
+        embedding=counted.embedding,
         stored=kept.size,
         dtype=kept.dtype,
         caches=caches,
         notes=kept.notes,
     )
+
+
+def _counted(
+    config: Mapping[str, Any],
+    fields: Fields,
+    layers: tuple[list[Mix], list[Feed]],
+    shape: tuple[int, int, int],
+    *,
+    known: float | None,
+    place: str,
+) -> _Count:
+    """Weights by part. Where their number is ``known`` the parts are scaled to it; what the config does not tell of
+    them is then left out.
+    """
+    try:
+        body = _body(fields, *layers, *shape)
+        tied = bool(fields.get("tie_word_embeddings", config.get("tie_word_embeddings", fields.family in TIED)))
+        embedding = weights.embedding(fields.whole("vocab_size"), fields.whole("hidden_size"), tied=tied)
+        found = replace(body, embedding=embedding, seen=_vision(config, place))
+    except SettingsError:
+        if known is None:
+            raise
+        return _Count(others=known)
+    if known is None:
+        return found
+    times = known / found.total
+    parts = (found.experts, found.used_experts, found.others, found.embedding, found.seen)
+    return _Count(*(part * times for part in parts))
 
 
 def _language(config: Mapping[str, Any], place: str) -> Fields:

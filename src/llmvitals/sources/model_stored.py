@@ -28,9 +28,7 @@ class Stored:
     notes: tuple[str, ...] = ()
 
 
-def stored(
-    config: Mapping[str, Any], fields: Fields, *, total: float, experts: float, embedding: float, place: str
-) -> Stored:
+def stored(config: Mapping[str, Any], fields: Fields, *, total: float, experts: float, embedding: float) -> Stored:
     """What the checkpoint takes. Embedding and output head stay as they are; of MXFP4 checkpoints everything but the
     experts does.
     """
