@@ -16,6 +16,7 @@ from llmvitals.settings import Settings, Source
 from llmvitals.signals.promised import promised
 from llmvitals.signals.reading import Reading
 from llmvitals.sources.exporter import fetch_json
+from llmvitals.sources.reach import far_enough
 from llmvitals.triage import history
 from llmvitals.triage.course import Course, course
 from llmvitals.triage.course import decode as decode_course
@@ -124,6 +125,7 @@ def replayed(
 
     Between the two moments where the leading cause changes every page is asked, so that it is known to the page since when.
     """
+    seconds = far_enough([page.t for page in window.snapshots], seconds, settings.thresholds.min_pages)
     ends = [snapshot.t for snapshot in window.snapshots if snapshot.t - seconds >= window.start]
     stride = -(-len(ends) // history.MOST_POINTS) or 1
     scope = scope_of(*key, engines)

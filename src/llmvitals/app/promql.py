@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from llmvitals.app.answer import Key, Member
 from llmvitals.errors import PageError
 from llmvitals.series import Labels, Window
-from llmvitals.settings import Settings, Source
+from llmvitals.settings import Service, Settings, Source
 from llmvitals.signals.window import scopes
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import is_gpu_only, joined
@@ -33,9 +33,19 @@ def observed(
     ``place``: labels, as they are stored, of the one that is meant of several of that name. Raises the errors of
     :func:`read_stored`; () where only one is asked for that is not there.
     """
-    front = fronts(settings.targets)
+    found, services = members_of(source, end, seconds, settings, only=only, place=place)
+    whole = joined(found, services, fronts(settings.targets))
+    engines = {only, *(name for service in services for name in service.engines)}
+    return tuple(one for one in whole if not only or one.name in engines)
+
+
+def members_of(
+    source: Source, end: float, seconds: float, settings: Settings, *, only: str = "", place: Labels = ()
+) -> tuple[tuple[Observed, ...], tuple[Service, ...]]:
+    """As :func:`observed`, before anything is joined, and the services that they make."""
     if not only:
-        return joined(read(source, "", end, seconds, settings).observed, settings.services, front)
+        return read(source, "", end, seconds, settings).observed, settings.services
+    front = fronts(settings.targets)
     service = next((one for one in settings.services if one.name == only), None)
     engines = service.engines if service else (only,)
     names = dict.fromkeys((*engines, *(service.gateways if service else ()), *filter(None, map(front.get, engines))))
@@ -47,9 +57,8 @@ def observed(
         except PageError:
             continue
         if any(one.name in engines for one in found):
-            whole = joined(found, (service,) if service else (), front)
-            return tuple(one for one in whole if one.name in (only, *engines))
-    return ()
+            return found, (service,) if service else ()
+    return (), ()
 
 
 def any_of(label: str, values: Iterable[str]) -> str:
@@ -58,9 +67,18 @@ def any_of(label: str, values: Iterable[str]) -> str:
 
 
 def read(source: Source, selector: str, end: float, seconds: float, settings: Settings) -> Found:
-    """What is stored of the targets that a selector finds. Raises the errors of :func:`read_stored`."""
-    names = tuple(map(name_of, settings.targets))
-    return read_stored(source.url, selector=selector, at=end, seconds=seconds, instances=names, access=source.access)
+    """What is stored of the targets that a selector finds, farther back where they are scraped seldom. Raises the errors of
+    :func:`read_stored`.
+    """
+    return read_stored(
+        source.url,
+        selector=selector,
+        at=end,
+        seconds=seconds,
+        instances=tuple(map(name_of, settings.targets)),
+        access=source.access,
+        pages=settings.thresholds.min_pages,
+    )
 
 
 def judge(targets: Sequence[Observed], settings: Settings) -> list[Verdict]:

@@ -108,7 +108,7 @@ def command(
     name of a target, a service or a source (an exporter) in the settings. One gateway beside one engine is taken to stand in
     front of it. Exit codes: 0 healthy, no traffic or shedding; 1 a cause leads; 2 undetermined; 3 bad input.
     """
-    settings = _settings(settings_path, slo_ttft, slo_tpot)
+    settings = settings_of(settings_path, slo_ttft, slo_tpot)
     if prometheus is not None:
         if targets:
             raise click.UsageError("Give either TARGETs or --prometheus, not both.")
@@ -123,7 +123,10 @@ def command(
             limits=limits_of(settings),
             instances=names,
             access=source.access if source else NOBODY,
+            pages=0 if seconds else settings.thresholds.min_pages,
         )
+        if stored.note:
+            remark(f"{without_secrets(base_url(url))}: {stored.note}")
         if stored.raw:
             remark(f"{without_secrets(base_url(url))}: {RAW_NOTE}")
         not_whole(without_secrets(base_url(url)), stored.told)
@@ -142,7 +145,8 @@ def command(
     click.get_current_context().exit(EXIT_CODES[ordered[0].outcome])
 
 
-def _settings(path: Path | None, ttft: float | None, tpot: float | None) -> Settings:
+def settings_of(path: Path | None, ttft: float | None, tpot: float | None) -> Settings:
+    """The settings file, with what was promised for this run (seconds)."""
     settings = settings_file.load(path)
     given = {"ttft_seconds": ttft, "tpot_seconds": tpot}
     slo = structs.replace(settings.slo, **{key: value for key, value in given.items() if value is not None})
