@@ -25,6 +25,7 @@ EXIT_INTERRUPTED = 130
 COMMANDS: dict[str, str] = {
     "run": "Watch servers: exporter, app and verdict in one; simulated without a server.",
     "triage": "Name the cause of slowness, and the setting to change.",
+    "report": "Write an incident's report, with a recording to replay it.",
     "capture": "Record raw metrics pages for a later triage.",
     "serve": "Run the exporter.",
     "app": "Open the triage page in a browser.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmvitals import __version__
 from llmvitals.app.answer import meant
+from llmvitals.app.past import Past
 from llmvitals.app.promql import judge, key_of, windows_of
 from llmvitals.errors import PageError
 from llmvitals.exporters.watch import limits_of
@@ -15,17 +16,7 @@ from llmvitals.incident.lines import Lines, lines
 from llmvitals.incident.timeline import Event
 from llmvitals.settings import Settings
 from llmvitals.sources.recording import Recording, seen_of
-from llmvitals.triage.course import Course
-from llmvitals.triage.history import Trace
 from llmvitals.triage.verdict import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """How a source itself remembers the scope: its lines and its course."""
-
-    traces: Mapping[str, Trace]
-    course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -45,7 +45,7 @@ def triage_url(url: str) -> str:
 def fetch_json(
     source: Source,
     path: str,
-    query: Mapping[str, str | tuple[str, ...]] | None = None,
+    query: Mapping[str, Sequence[str]] | None = None,
     *,
     timeout_s: float = PAGE_SECONDS,
 ) -> object:
@@ -69,18 +69,30 @@ def read_triage(url: str, access: Access = NOBODY) -> dict[str, Any]:
     return document
 
 
-def _json(url: str, access: Access, path: str, query: Mapping[str, str | tuple[str, ...]], timeout_s: float) -> object:
+def fetch_bytes(source: Source, path: str, query: Mapping[str, str | Sequence[str]], *, timeout_s: float) -> bytes:
+    """What an exporter answers at a path like ``/capture``, as it comes. Raises as :func:`fetch_json`."""
+    return _asked(source.url, source.access, path, query, timeout_s)[0].body
+
+
+def _json(url: str, access: Access, path: str, query: Mapping[str, Sequence[str]], timeout_s: float) -> object:
     """The document at that path, beside which errors are told."""
-    wanted = f"{root_url(url)}{path}"
-    with Client(wanted, access, timeout_s=timeout_s, most_bytes=MOST_ANSWER_BYTES) as client:
-        reply = client.get("", query)
-        place = client.place
-        if not reply.ok:
-            raise _refusal(reply, client.masked(reply.text), access, place)
+    reply, place = _asked(url, access, path, query, timeout_s)
     document = reply.document()
     if document is None:
         raise PageError("answered with something that is not JSON", place=place, remedy=_OURS)
     return document
+
+
+def _asked(
+    url: str, access: Access, path: str, query: Mapping[str, str | Sequence[str]], timeout_s: float
+) -> tuple[Reply, str]:
+    """A good answer, and where it came from."""
+    wanted = f"{root_url(url)}{path}"
+    with Client(wanted, access, timeout_s=timeout_s, most_bytes=MOST_ANSWER_BYTES) as client:
+        reply = client.get("", query)
+        if not reply.ok:
+            raise _refusal(reply, client.masked(reply.text), access, client.place)
+        return reply, client.place
 
 
 def _refusal(reply: Reply, told: str, access: Access, place: str) -> UnreachableError:
