@@ -375,6 +375,19 @@ class Source(Struct, frozen=True):
             raise ValueError("a url may not hold a query; name secrets under access, in files")
 
 
+class App(Struct, frozen=True):
+    """Who may open the app, where people sign in (docs/sign-in.md); without any list, everybody whom the provider knows.
+
+    ``groups_claim``: what the provider calls somebody's groups, as ``groups`` or ``realm_access.roles``.
+    """
+
+    allowed_emails: tuple[str, ...] = ()
+    allowed_domains: tuple[str, ...] = ()
+    allowed_groups: tuple[str, ...] = ()
+    groups_claim: str = "groups"
+    session_seconds: Seconds = 43_200.0  # then somebody signs in anew: a shift
+
+
 class Exporter(Struct, frozen=True):
     """The exporter's own limits."""
 
@@ -469,6 +482,7 @@ class Settings(Struct, frozen=True):
     spans: Spans = Spans()
     otlp: Otlp = Otlp()
     sources: tuple[Source, ...] = ()
+    app: App = App()
 
 
 _KINDS: Mapping[str, str] = {

@@ -1,5 +1,6 @@
 """The triage page in a real browser, at desktop and phone width, over made documents and over the real exporter."""
 
+import json
 import time
 from importlib.util import find_spec
 
@@ -12,7 +13,7 @@ from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.telemetry.ingest import RawPage
-from support.fake_exporter import BLIND, SENTENCES, THRASH, FakeExporter
+from support.fake_exporter import BLIND, SENTENCES, THRASH, FakeExporter, document
 from support.prometheus import wait_for
 
 if find_spec("streamlit") is None or find_spec("selenium") is None:
@@ -21,20 +22,22 @@ if find_spec("streamlit") is None or find_spec("selenium") is None:
 from support.browser import DESKTOP, PHONE, picture, streamlit
 
 pytestmark = pytest.mark.browser
-CHART = ".stVegaLiteChart svg"
+CHART = ".lv-chart[data-points] img"
 # Of the six conditions of the made cause one has no number; of the six vital signs the exporter keeps five.
-CHARTS = 5 + 5
+LEADING, VITAL = 5, 5
+# A folded step of the walk draws what its firing checks looked at: of the thrash three lines, of the full pool two.
+FOLDED = 3 + 2
+CHARTS = LEADING + VITAL + FOLDED
 
-# For each head of a chart its signal and, of the chart below it, the lines, the rules and shades of its limit, and its label.
+# For each chart in sight its signal, how many numbers its line has, whether it is drawn, and the words in it.
 DRAWN = """
-return [...document.querySelectorAll('.lv-ev')].map(head => {
-  const svg = head.closest('[data-testid="stColumn"]').querySelector('.stVegaLiteChart svg');
-  const count = selector => svg.querySelectorAll(selector).length;
-  return [head.dataset.signal, svg && {
-    lines: count('.mark-line path, .mark-symbol path'),
-    rules: count('.mark-rule line[stroke="#d65a22"], .mark-rule path[stroke="#d65a22"]'),
-    shades: count('.mark-rect path[fill="#d65a22"]'),
-    labels: [...svg.querySelectorAll('text[fill="#d65a22"]')].map(e => e.textContent),
+return [...document.querySelectorAll('.lv-ev')].filter(head => !head.closest('details')).map(head => {
+  const chart = head.parentElement.querySelector('.lv-chart');
+  const image = chart && chart.querySelector('img');
+  const words = selector => [...chart.querySelectorAll(selector)].map(e => e.textContent);
+  return [head.dataset.signal, chart && {
+    points: +chart.dataset.points, drawn: image.complete && image.naturalWidth > 0,
+    labels: words('.lim'), since: words('.since'), svg: decodeURIComponent(image.src),
   }];
 });
 """
@@ -77,7 +80,7 @@ def calm(page):
 @pytest.fixture(autouse=True)
 def _calm(fake, page):
     """Every test starts with the cause and ends calm."""
-    fake.verdict, fake.answers = "cause", {}
+    fake.verdict, fake.answers, fake.late = "cause", {}, {}
     yield
     calm(page)
 
@@ -109,7 +112,7 @@ def test_every_line_has_its_limit_drawn_in(page, url):
     drawn = dict(page.run(DRAWN))
     assert list(drawn)[:6] == [e["signal"] for e in THRASH["evidence"]]
     assert drawn.pop("gpu_sm_active_ratio") is None
-    assert all(found["lines"] >= 1 for found in drawn.values())
+    assert all(found["drawn"] and found["points"] > 1 for found in drawn.values())
     assert {signal: found["labels"] for signal, found in drawn.items()} == {
         "preemptions_per_minute": ["limit 5 /min"],
         "preemption_spread_ratio": ["limit 33.3 %"],
@@ -123,7 +126,7 @@ def test_every_line_has_its_limit_drawn_in(page, url):
         "generation_tokens_rate": [],
     }
     for found in drawn.values():
-        assert found["rules"] == found["shades"] == len(found["labels"])
+        assert found["svg"].count("stroke-dasharray") == found["svg"].count("<rect") == len(found["labels"])
 
 
 def test_a_number_and_a_gap_are_told_beside_their_limit(page, url):
@@ -167,18 +170,13 @@ def test_the_runbook_is_inside(page, url):
 
 
 @pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
-def test_an_open_runbook_turns_turkish_and_stays_open(page, url, name, size):
-    opened(page, url, size)
-    page.element("summary", "Runbook: Users do not get what was promised").click()
-    page.has(".stMarkdown h2", "Meaning")
-    page.element('[data-testid="stCheckbox"] label', "Türkçe").click()
+def test_a_runbook_is_turkish_where_the_address_says_so(page, url, name, size):
+    page.open(f"{url}/?lang=tr", size)
+    page.has('[data-step="7"]')
+    page.run("document.querySelectorAll('.stMain summary')[1].click()")
     page.has(".stMarkdown h2", "Anlamı")
-    page.until("location.search.includes('lang=tr')")
     page.laid_out(scrolling="pre")
     picture(page, f"turkish-{name}")
-    page.open(page.driver.current_url)
-    page.element("summary", "Runbook: Users do not get what was promised").click()
-    page.has(".stMarkdown h2", "Anlamı")
 
 
 @pytest.mark.parametrize(("name", "size"), [("desktop", DESKTOP), ("phone", PHONE)])
@@ -209,22 +207,89 @@ def test_a_runbook_shows_its_picture_without_loading_it_from_anywhere(page, url,
     picture(page, f"runbook-picture-{lang}-{name}")
 
 
-def test_a_refresh_neither_folds_nor_jumps(page, url, fake):
+REFRESHED = """
+const main = document.querySelector('.stMain');
+return {scroll: main.scrollTop, height: main.scrollHeight, open: document.querySelectorAll('details[open]').length};
+"""
+# Watches from one moment on for any in which the verdict or a chart was not there, or something moved or faded.
+WATCH = """
+const main = document.querySelector('.stMain'), seen = window.lvSeen = {empty: 0, moved: 0, faded: 0, frames: 0};
+const scroll = main.scrollTop, height = main.scrollHeight, step = document.querySelector('[data-step="1"]');
+const top = step.getBoundingClientRect().top;
+const look = () => {
+  seen.frames++;
+  const charts = document.querySelectorAll('.lv-chart img');
+  if (!document.querySelector('.lv-verdict h1') || charts.length !== arguments[0]
+    || [...charts].some(e => e.offsetParent && !e.complete)) seen.empty++;
+  if (main.scrollTop !== scroll || main.scrollHeight !== height
+    || document.querySelector('[data-step="1"]').getBoundingClientRect().top !== top) seen.moved++;
+  const shown = [...document.querySelectorAll('.lv-verdict, .lv-step, .lv-chart')];
+  if (shown.some(e => getComputedStyle(e).opacity !== '1')) seen.faded++;
+  window.lvFrame = requestAnimationFrame(look);
+};
+look();
+"""
+
+
+def test_three_refreshes_neither_fold_nor_jump_nor_flicker(page, url, fake):
     opened(page, url, (1280, 900))
     page.element("summary", "Measured in step 1").click()
     page.has(".lv-table caption", "VRAM headroom")
     page.run("document.querySelector('.stMain').scrollTo(0, 1500)")
-    before = page.run("return document.querySelector('.stMain').scrollTop")
-    asked = len(fake.asked)
-    fake.answers["/triage"] = (
-        200,
-        fake.answer("/triage")[1].replace(b"evicted and computed again", b"evicted once more"),
-    )
-    page.has('[data-cause="preemption-thrash"]', "evicted once more")
-    assert len(fake.asked) > asked
+    page.until("[...document.images].every(e => e.complete) && !document.getAnimations().length")  # it opens slowly
+    before = page.run(REFRESHED)
+    assert before["scroll"] > 1000
+    assert before["open"] == 1
+    page.run(WATCH, CHARTS)
+    for number in range(3):
+        told = f"evicted {number} times".encode()
+        fake.answers["/triage"] = (200, json.dumps(document()).encode().replace(b"evicted and computed again", told))
+        page.has('[data-cause="preemption-thrash"]', told.decode())
+        assert page.run(REFRESHED) == before
+    seen = page.run("cancelAnimationFrame(window.lvFrame); return window.lvSeen")
+    assert seen["frames"] > 10
+    assert (seen["empty"], seen["moved"], seen["faded"]) == (0, 0, 0)
     assert "VRAM headroom" in page.has(".lv-table caption", "VRAM headroom").text
-    assert page.run("return document.querySelector('.stMain').scrollTop") == before
-    assert page.run("return [...document.querySelectorAll('.lv-step')].every(e => getComputedStyle(e).opacity === '1')")
+
+
+def test_the_verdict_is_there_while_the_minutes_before_are_waited_for(page, url, fake):
+    fake.late["/history"] = 3.0
+    page.open(url)
+    page.has(".lv-verdict", SENTENCES["cause"])
+    page.has(".lv-action", "max_num_seqs = 4")
+    page.has(".lv-line", "The minutes before are asked for.")
+    assert not page.driver.find_elements("css selector", CHART)
+    page.has("[data-since]", "looked up")
+    page.until(f"document.querySelectorAll('{CHART}').length === {CHARTS}")
+    page.has("[data-since]", "Since ")
+
+
+def test_what_is_waited_for_is_said_while_there_is_no_verdict_yet(page, url, fake):
+    fake.late["/triage"] = 3.0
+    page.open(f"{url}/?source=prod&instance=vllm-1&model=llama-3-8b")
+    page.has(".lv-line", "The verdict of vllm-1 · llama-3-8b is asked for.")
+    page.has(".lv-verdict", SENTENCES["healthy"])
+
+
+def test_a_history_that_fails_costs_the_lines_alone(page, url, fake):
+    fake.answers["/history"] = (500, b"")
+    page.open(url)
+    page.has(".lv-line", "500")
+    page.has('[data-step="7"]')
+    page.has(".lv-verdict", SENTENCES["cause"])
+    page.has("[data-since]", "Since when is not known.")
+    page.has('[data-signal="preemptions_per_minute"]', "126 /min")
+
+
+def test_since_when_is_said_in_words_and_marked_in_the_charts(page, url, fake):
+    opened(page, url)
+    said = page.has("[data-since]", "Since ").text
+    at = said.removeprefix("Since ").removesuffix(" UTC")
+    drawn = dict(page.run(DRAWN))
+    assert drawn["preemptions_per_minute"]["since"] == [f"since {at}"]
+    assert drawn["ttft_p95_seconds"]["since"] == []
+    assert f"since {at} UTC" in page.has('[data-cause="preemption-thrash"]').text
+    assert "since before " in page.has('[data-cause="kv-cache-saturation"]').text
 
 
 @pytest.mark.parametrize("verdict", ["healthy", "shedding", "no-traffic", "undetermined"])
@@ -261,7 +326,7 @@ def test_an_unreachable_source_is_one_clear_line(page, url, gone, size):
     line = page.has(".lv-line", "Source unreachable")
     picture(page, "unreachable")
     assert f"{gone}/triage" in line.text
-    assert "nothing answers there. Start the exporter" in line.text
+    assert "cannot be reached" in line.text
     assert not page.driver.find_elements("css selector", ".lv-verdict")
     page.laid_out(scrolling="pre")
 
@@ -346,7 +411,7 @@ def test_the_page_says_what_the_real_exporter_says(page, simulated, tmp_path, na
         page.has("[data-step='7']")
         page.until(f"document.querySelectorAll('{CHART}').length >= {len(evidence)} + 4")
         drawn = dict(page.run(DRAWN))
-        assert all(drawn[signal]["lines"] for signal in evidence)
+        assert all(drawn[signal]["points"] for signal in evidence)
         assert drawn["preemptions_per_minute"]["labels"]
         steps = [step["title"] for step in told["steps"]]
         heads = page.texts("[data-step] h3")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +38,14 @@ FLAGS = (
 
 
 @contextmanager
-def streamlit(settings: dict, place: Path, *, address: str = "127.0.0.1") -> Iterator[str]:
-    """The app on these settings; gives its URL."""
-    file, log, port = place / "settings.yaml", place / "app.log", free_port()
+def streamlit(
+    settings: dict, place: Path, *, address: str = "127.0.0.1", port: int = 0, options: Sequence[str] = ()
+) -> Iterator[str]:
+    """The app on these settings, with more ``options`` of Streamlit; gives its URL."""
+    file, log, port = place / "settings.yaml", place / "app.log", port or free_port()
     file.write_text(yaml.safe_dump(settings), encoding="utf-8")
     script = str(folder("app") / "streamlit_app.py")
-    flags = (f"--server.port={port}", f"--server.address={address}", "--", "--settings", str(file))
+    flags = (f"--server.port={port}", f"--server.address={address}", *options, "--", "--settings", str(file))
     with log.open("wb") as sink:
         process = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", script, *flags],

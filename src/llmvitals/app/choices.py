@@ -11,6 +11,9 @@ from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings, Source
 
 SETTINGS_VARIABLE = "LLMVITALS_SETTINGS"
+SIGN_IN_VARIABLE, REQUIRED = "LLMVITALS_SIGN_IN", "required"
+"""How ``llmvitals app`` tells the app that people must sign in, should the file that says so go away."""
+
 _FLAG = "--settings"
 
 

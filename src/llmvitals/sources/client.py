@@ -6,7 +6,7 @@ What is asked changes nothing: GET, and POST of a query.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
@@ -126,7 +126,7 @@ class Client:
             text = text.replace(secret, "***")
         return text
 
-    def get(self, path: str, query: Mapping[str, str | tuple[str, ...]] | None = None) -> Reply:
+    def get(self, path: str, query: Mapping[str, Sequence[str]] | None = None) -> Reply:
         """What is there. Raises :class:`SlowError`, :class:`TooLargeError` and other :class:`LlmvitalsError`."""
         return self._patient("GET", path, {"params": dict(query or {})}, 0)
 

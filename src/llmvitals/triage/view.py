@@ -87,6 +87,9 @@ NOTICES: Mapping[str, Badge] = {
     "note": Badge("Note", "question", Tone.QUIET),
     "nothing-blind": Badge("Nothing", "dash", Tone.QUIET),
     "no-replicas": Badge("No engine is watched", "dash", Tone.QUIET),
+    "sign-in": Badge("Sign in", "question", Tone.QUIET),
+    "not-allowed": Badge("Not allowed", "alert", Tone.WARN),
+    "sign-in-broken": Badge("Nobody can sign in", "alert", Tone.WARN),
     "no-runbook": Badge("No runbook", "dash", Tone.QUIET),
 }
 """States of a page that are not a verdict. None is GOOD."""
