@@ -29,6 +29,8 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+FILLED: dict[str, Any] = {"type": "string", "minLength": 10}
+
 EVIDENCE = _object(
     signal={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
     title=TEXT,
@@ -42,7 +44,7 @@ FINDING = _object(
     cause={"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$"},
     confidence={"type": "number", "minimum": 0, "maximum": 1},
     evidence={"type": "array", "items": EVIDENCE, "minItems": 1},
-    action=_object(text=TEXT, setting=TEXT, value=NUMBER),
+    action=_object(text=TEXT, setting=TEXT, value=NUMBER, effect=FILLED, verify=FILLED),
     runbook={"type": "string", "pattern": r"^runbooks/[a-z-]+\.md$"},
 )
 LEADING = {"oneOf": [{"type": "null"}, FINDING]}
@@ -52,7 +54,18 @@ CHECK = _object(
     evidence={"type": "array", "items": EVIDENCE},
     reason={"type": "string", "minLength": 1},
 )
+BLIND = _object(what=TEXT, why=TEXT, series={"type": "string", "pattern": "^llm_"}, remedy=FILLED)
 VERDICT = {"enum": ["cause", "shedding", "healthy", "no-traffic", "undetermined"]}
+CHANGE = _object(
+    signal=TEXT,
+    title=TEXT,
+    value={"type": "number"},
+    bound={"type": "number"},
+    unit=TEXT,
+    op={"enum": ["<", "<=", ">", ">="]},
+    outcome=VERDICT,
+    cause=TEXT,
+)
 BODY = {
     "verdict": VERDICT,
     "sentence": {"type": "string", "minLength": 10},
@@ -67,7 +80,9 @@ BODY = {
             checks={"type": "array", "items": CHECK, "minItems": 1},
         ),
     },
-    "blind": {"type": "array", "items": _object(what=TEXT, why=TEXT, series={"type": "string", "pattern": "^llm_"})},
+    "blind": {"type": "array", "items": BLIND},
+    "changes": {"type": "array", "items": CHANGE},
+    "lookalikes": {"type": "array", "items": _object(cause=TEXT, why=FILLED, evidence=EVIDENCE)},
     "window": _object(start={"type": "number"}, end={"type": "number"}, seconds={"type": "number", "minimum": 0}),
     "scope": {"type": "object"},
 }
@@ -189,6 +204,24 @@ def test_a_report_holds_cause_action_evidence_and_runbook():
     assert "limit >= 50 %" in text
     assert "runbook: runbooks/kv-cache-saturation.md" in text
     assert "window: 70 s, 15 of 15 pages" in text
+
+
+def test_a_report_says_what_a_change_brings_what_would_change_it_and_what_it_is_not_in_few_lines():
+    verdict = told(kv_full())
+    text = shown(verdict, width=400)
+    action = verdict.leading.action
+    assert f"effect: {action.effect}" in text
+    assert f"verify: {action.verify}" in text
+    turn = verdict.changes[0]
+    assert re.search(rf"would change it: .+ {turn.op} .+, now .+: {turn.cause or turn.outcome}", text)
+    assert f"not {verdict.lookalikes[0].cause}: {verdict.lookalikes[0].why}" in text
+    assert text.count("would change it:") <= 2
+    assert len(re.findall(r"^ +not [a-z-]+: ", text, re.MULTILINE)) <= 2
+
+
+def test_a_report_on_a_plain_server_says_none_of_it():
+    text = shown(told(run(8, healthy)))
+    assert not re.search("effect:|verify:|would change it|^ +not ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from llmvitals.triage.units import with_unit
-from llmvitals.triage.verdict import Blind, Finding, Outcome, State, Verdict
+from llmvitals.triage.units import inside, with_unit
+from llmvitals.triage.verdict import Blind, Change, Finding, Outcome, State, Verdict
 from llmvitals.triage.view import Tone, class_row, setting_line
 
 SEVERITY: tuple[Outcome, ...] = (
@@ -42,6 +42,8 @@ _MARK: dict[State, tuple[str, str]] = {
 }
 
 _BLIND_SHOWN = 6
+_MORE_SHOWN = 2
+"""The nearest of what would change a verdict and of what it is taken for; ``--json`` and the app have all."""
 
 
 def severity(outcome: str, confidence: float = 0.0) -> tuple[int, float]:
@@ -149,6 +151,8 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     for found in verdict.contributing:
         parts.append(Text(f"  also: {found.cause} ({with_unit(found.confidence, 'ratio')})", style="yellow"))
         parts.append(Padding(Text(_change(found), style="dim"), (0, 0, 0, 8)))
+    parts += [_more("would change it", _turn(one)) for one in verdict.changes[:_MORE_SHOWN]]
+    parts += [_more(f"not {one.cause}", one.why) for one in verdict.lookalikes[:_MORE_SHOWN]]
     if verdict.binding.why:
         line = Text.assemble(("binds: ", "bold"), f"{verdict.binding.resource}: {verdict.binding.why}")
         parts.append(Padding(line, (0, 0, 0, 2)))
@@ -168,6 +172,16 @@ def report(verdict: Verdict, *, steps: bool = True) -> Group:
     return Group(*parts)
 
 
+def _more(head: str, text: str) -> Padding:
+    return Padding(Text.assemble((f"{head}: ", "bold dim"), (text, "dim")), (0, 0, 0, 2))
+
+
+def _turn(one: Change) -> str:
+    """A change in words: from which number to which, and what it would be then."""
+    now = f", now {with_unit(one.value, one.unit)}" if one.value is not None else ""
+    return f"{inside(one.title)} {one.op} {with_unit(one.bound, one.unit)}{now}: {one.cause or one.outcome}"
+
+
 def _unseen(spot: Blind) -> str:
     """What is not seen; of a whole kind of telemetry also why, as that says how to get it."""
     return f"{spot.what}: {spot.why.partition(': ')[2]}" if spot.series.endswith("*") else spot.what
@@ -184,6 +198,9 @@ def _told(found: Finding) -> list[Any]:
     if found.note:
         out.append(Padding(Text(found.note, style="dim"), (0, 0, 0, 2)))
     out.append(Padding(Text.assemble(("change: ", "bold"), _change(found)), (0, 0, 0, 2)))
+    for head, text in (("effect", found.action.effect), ("verify", found.action.verify)):
+        if text:
+            out.append(_more(head, text))
     table = Table(box=None, padding=(0, 2), show_header=False)
     for e in found.evidence:
         mark = {True: "✔", False: "✘", None: "?"}[e.holds]
