@@ -22,7 +22,7 @@ from words import later, t
 
 ABOUT = later(
     "Paste how an engine is started, or what it said at its start: what is wrong with it, why, and the line to write instead. "
-    "Nothing is run, and what you paste stays on this machine."
+    "Nothing is run, and what you paste is neither kept nor sent on."
 )
 EXAMPLE = "vllm serve meta-llama/Llama-3.1-8B-Instruct \\\n  --max-num-seqs 256 --gpu-memory-utilization 0.9"
 PASTE, SOURCE = "paste", "source"
@@ -48,8 +48,9 @@ def main() -> None:
     try:
         found = from_source() if wanted == SOURCE else pasted()
         version, there, traffic = known(whole=wanted == PASTE)
-        for report in [judge.audit(one, version=version, hardware=there, traffic=traffic) for one in found]:
-            show(report)
+        reports = [judge.audit(one, version=version, hardware=there, traffic=traffic) for one in found]
+        for number, report in enumerate(reports):
+            show(report, number)
     except LlmvitalsError as error:
         st.html(parts.line(NOTICES["settings"], error.thing, error.place, error.remedy))
 
@@ -119,7 +120,7 @@ def _config(text: str) -> dict[str, object] | None:
     return found
 
 
-def show(report: Report) -> None:
+def show(report: Report, number: int) -> None:
     """One engine's findings; what is only worth knowing is folded."""
     st.html(audit_parts.setup(report, TITLES[report.engine]))
     if report.worst is None or (report.remark and not report.findings):
@@ -129,20 +130,21 @@ def show(report: Report) -> None:
     notes = [found for found in report.findings if found.severity == Severity.NOTE]
     if not grave:
         st.html(parts.line(audit_parts.nothing_grave(), t("What is worth knowing stands below.")))
-    for found in grave:
-        show_finding(found)
+    for at, found in enumerate(grave):
+        show_finding(found, f"{number}-{at}")
     if notes:
         with st.expander(t("Worth knowing: {count}", count=len(notes))):
-            for found in notes:
-                show_finding(found)
+            for at, found in enumerate(notes):
+                show_finding(found, f"{number}-note-{at}")
 
 
-def show_finding(found: Finding) -> None:
+def show_finding(found: Finding, number: str) -> None:
     """A card, and the line to copy."""
-    st.html(audit_parts.finding(found, runbook=bool(found.cause and languages(found.cause))))
     line = audit_parts.said(found, found.fix)
-    if line:
-        st.code(line, language=None, wrap_lines=True)
+    with st.container(key=f"finding-{number}"):
+        st.html(audit_parts.finding(found, runbook=bool(found.cause and languages(found.cause))))
+        if line:
+            st.code(line, language=None, wrap_lines=True)
 
 
 main()

@@ -23,6 +23,7 @@ _SHEET = """
 .lv-page p { margin:0; max-width:72ch; text-wrap:pretty; }
 .lv-setup { display:flex; flex-wrap:wrap; gap:2px 12px; align-items:baseline; margin:12px 0 0; }
 .lv-setup h2 { font-size:18px; margin:0; padding:0; font-weight:650; }
+[class*="st-key-finding-"] { gap:.35rem !important; margin-bottom:.4rem; }
 .lv-found { border:1px solid var(--line); border-left:6px solid var(--t); border-radius:8px; padding:10px 16px; }
 .lv-found h3 { font-size:16px; margin:2px 0 4px; padding:0; font-weight:650; }
 .lv-found p { margin:0; max-width:76ch; }

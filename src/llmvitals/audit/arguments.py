@@ -11,6 +11,7 @@ from llmvitals.audit.flags import Version
 TRUE, FALSE = "true", "false"
 _BOOLEANS = {"true": TRUE, "1": TRUE, "false": FALSE, "0": FALSE}
 _ENABLE = {"disable-": "enable-"}
+LARGEST = 1e15
 DISABLES_SINCE: Version = (0, 33, 0)
 """Release from which ``--disable-x`` is another spelling of ``--no-enable-x``."""
 
@@ -111,15 +112,14 @@ def whole(text: str) -> int | None:
     scale = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
     cleaned = text.strip()
     by = scale.get(cleaned[-1:], 1)
-    try:
-        return int(float(cleaned[:-1] if by > 1 else cleaned) * by)
-    except (ValueError, OverflowError):
-        return None
+    found = real(cleaned[:-1] if by > 1 else cleaned)
+    return int(found * by) if found is not None else None
 
 
 def real(text: str) -> float | None:
-    """A number, None for what is none."""
+    """A number, None for what is none, or for none that anybody means (beyond 10^15)."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return None
+    return found if abs(found) <= LARGEST else None

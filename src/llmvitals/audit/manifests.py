@@ -21,14 +21,21 @@ def setups(text: str, *, place: str) -> tuple[Setup, ...]:
     """Every engine of the documents. Raises :class:`AuditError` for what is no YAML."""
     try:
         documents = [doc for doc in yaml.safe_load_all(text) if isinstance(doc, dict)]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
         remedy = "Render templates first (helm template), and give the result."
         raise AuditError(f"is not YAML{where}", place=place, remedy=remedy) from None
-    found: list[Setup] = []
-    for document in documents:
-        found += _of(document, place)
+    try:
+        return _all(documents, place)
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
+        remedy = "Check it with kubectl apply --dry-run=client, or docker compose config."
+        raise AuditError("has a part of another shape than it must have", place=place, remedy=remedy) from None
+
+
+def _all(documents: Sequence[Mapping[str, Any]], place: str) -> tuple[Setup, ...]:
+    """What a person wrote may have any shape: the caller says so, rather than each line here asking for its own."""
+    found = [one for document in documents for one in _of(document, place)]
     scaled, ingress = podspec.scaled_on(documents), podspec.ingress(documents)
     return tuple(
         replace(one, around=replace(one.around, scaled_on=scaled, **ingress)) if one.around.kind == "pod" else one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 
 from llmvitals.audit.arguments import FALSE, TRUE, real
@@ -56,8 +57,8 @@ def page(text: str, *, place: str) -> tuple[Setup, ...]:
         labels = dict(_LABEL.findall(found[2]))
         contexts = real(labels.get("kv_cache_max_concurrency", ""))
         return (Setup(place, "vllm", told=settings(labels), pool_tokens=_pool(labels), contexts=contexts, whole=False),)
-    samples = ((name, dict(_LABEL.findall(labels)), float(value)) for name, labels, value in _SAMPLE.findall(text))
-    return of_samples(samples, place=place)
+    read = ((name, dict(_LABEL.findall(labels)), real(value)) for name, labels, value in _SAMPLE.findall(text))
+    return of_samples(((name, labels, value) for name, labels, value in read if value is not None), place=place)
 
 
 def of_samples(samples: Iterable[tuple[str, Mapping[str, str], float]], *, place: str) -> tuple[Setup, ...]:
@@ -152,8 +153,10 @@ def _last(values: Iterable[int]) -> int | None:
 def _arguments(text: str) -> dict[str, str]:
     """The flags of ``non-default args`` (a dictionary) or of an older release's ``Namespace(...)`` with all of them."""
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a log says is no code of ours
+            tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     if isinstance(tree, ast.Call):
         pairs = [(word.arg or "", word.value) for word in tree.keywords]

@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         "interconnect-bound",
         "{size} GB of the weights lie in host memory",
         "They cross PCIe in every step. Smaller weights or another GPU are quicker.",
-        "--quantization fp8",
+        "--cpu-offload-gb 0 --quantization fp8",
         lambda s: holds(_number("cpu-offload-gb", s) > 0, size=f"{_number('cpu-offload-gb', s):g}"),
         "backpressure article, bottleneck 7",
     ),

@@ -174,8 +174,14 @@ def _pool_unknown(s: Subject) -> tuple[Values, ...]:
     return holds(s.setup.whole and s.contexts is None and not _pools(s))
 
 
+def _left_whole(s: Subject) -> bool:
+    """Whether V0 leaves prompts whole because nobody said otherwise: its log shows that like a choice."""
+    silent = s.on("enable-chunked-prefill") is None or "enable-chunked-prefill" in s.setup.told
+    return s.generation == V0 and silent and s.chunked is not True
+
+
 def _chunked_off(s: Subject) -> tuple[Values, ...]:
-    return holds(s.off("enable-chunked-prefill") and not _pools(s) and not _step_short(s))
+    return holds(s.off("enable-chunked-prefill") and not _pools(s) and not _step_short(s) and not _left_whole(s))
 
 
 def _step_short(s: Subject) -> bool:
@@ -184,8 +190,7 @@ def _step_short(s: Subject) -> bool:
 
 
 def _chunked_default(s: Subject) -> tuple[Values, ...]:
-    silent = s.setup.whole and s.generation == V0 and s.on("enable-chunked-prefill") is None
-    return holds(silent and s.chunked is not True)
+    return holds(s.setup.whole and _left_whole(s))
 
 
 def _step_large(s: Subject) -> tuple[Values, ...]:
