@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 import altair as alt
@@ -161,9 +161,9 @@ def layouts(listed: Sequence[Layout], own: tuple[int, int]) -> str:
         "PP",
         t("Seats"),
         t("KV tokens"),
-        t("One stream"),
-        t("Each, all seats taken"),
-        t("All together"),
+        t("Tokens/s: one stream"),
+        t("Tokens/s: each, all seats taken"),
+        t("Tokens/s: all together"),
     )
     head = "".join(f'<th scope="col" class="n">{escape(text)}</th>' for text in heads)
     body = ""
@@ -209,25 +209,40 @@ def plan(found: Plan) -> str:
     return f'<div data-plan="{found.replicas}">{top}{_table((), rows, numeric=(1,))}</div>'
 
 
-def compared(found: Compared) -> str:
-    """Before and after a change, both simulated."""
-    rows = [(t("Pool, tokens"), tokens(found.pool_before), tokens(found.pool_after))]
-    rows += [(t(what), tell_of(found.before), tell_of(found.after)) for what, tell_of in OUTCOME]
+def compared(found: Compared, now: Now | None) -> str:
+    """Before and after a change, both simulated, beside what the running engine shows."""
+    rows: list[tuple[str, ...]] = [
+        (t("Pool, tokens"), seen(now, "kv_capacity", tokens), tokens(found.pool_before), tokens(found.pool_after))
+    ]
+    rows += [
+        (t(what), seen(now, *measured), tell_of(found.before), tell_of(found.after))
+        for what, measured, tell_of in OUTCOME
+    ]
     changed = ", ".join(f"{name} {value}" for name, value in found.changes)
     played = t(
-        "Simulated: {before} and {after} s of this traffic, the first quarter left out.",
+        "Simulated: {before} and {after} s of this traffic, after a time that fills the engine.",
         before=f"{found.before.seconds:,.0f}",
         after=f"{found.after.seconds:,.0f}",
     )
     cut = t("Cut short, for the time it took.") if found.before.cut or found.after.cut else ""
-    grows = (
-        t("Where the queue grows, times depend on how long one looks.")
-        if found.before.growing or found.after.growing
-        else ""
-    )
-    note = " ".join(filter(None, (played, cut, grows)))
-    inside = _table((changed, t("Before"), t("After")), rows, numeric=(1, 2))
+    grows = ""
+    if found.before.growing or found.after.growing:
+        grows = t("Where the queue grows, times depend on how long one looks.")
+    trust = ""
+    if now is not None:
+        trust = t("Where before is far from what is measured, trust the direction only.")
+    note = " ".join(filter(None, (played, cut, grows, trust)))
+    heads: tuple[str, ...] = (changed, t("Measured now"), t("Before"), t("After"))
+    if now is None:
+        heads, rows = heads[:1] + heads[2:], [row[:1] + row[2:] for row in rows]
+    inside = _table(heads, rows, numeric=(1, 2, 3))
     return f'<div data-whatif="{escape(changed)}">{inside}<div class="lv lv-note">{escape(note)}</div></div>'
+
+
+def seen(now: Now | None, name: str = "", say: Callable[[float], str] = tokens) -> str:
+    """What the running engine shows; '' where it does not tell."""
+    value = getattr(now, name) if now is not None and name else None
+    return "" if value is None else say(value)
 
 
 def _goodput(one: Outcome) -> str:
@@ -238,14 +253,19 @@ def _waiting(one: Outcome) -> str:
     return t("{count}, and growing", count=tokens(one.waiting)) if one.growing else tokens(one.waiting)
 
 
-OUTCOME = (
-    (later("Time to first token, p95"), lambda one: first_token(one) or t("too few requests")),
-    (later("Goodput, requests per second"), _goodput),
-    (later("KV peak"), lambda one: share(one.kv_peak)),
-    (later("Preemptions per minute"), lambda one: f"{one.preemptions:.1f}"),
-    (later("Running on average"), lambda one: f"{one.running:.1f}"),
-    (later("Waiting at the end"), _waiting),
+OUTCOME: tuple[tuple[str, tuple[str, Callable[[float], str]] | tuple[()], Callable[[Outcome], str]], ...] = (
+    (
+        later("Time to first token, p95"),
+        ("ttft_p95", lambda n: f"{n:.2f} s"),
+        lambda one: first_token(one) or t("too few requests"),
+    ),
+    (later("Goodput, requests per second"), (), _goodput),
+    (later("KV peak"), (), lambda one: share(one.kv_peak)),
+    (later("Preemptions per minute"), ("preemptions", lambda n: f"{n:.1f}"), lambda one: f"{one.preemptions:.1f}"),
+    (later("Running on average"), (), lambda one: f"{one.running:.1f}"),
+    (later("Waiting at the end"), ("waiting", tokens), _waiting),
 )
+"""What is told of a side: its name, the field of what runs that is its like (none: there is none), and how it is said."""
 
 
 def live(now: Now) -> str:

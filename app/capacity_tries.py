@@ -143,7 +143,7 @@ def ask_change(model: Model, found: Answer, now: Now | None, settings: Settings)
             )
         )
         return
-    st.html(capacity_parts.compared(kept))
+    st.html(capacity_parts.compared(kept, now))
 
 
 def told(now: Now | None, name: str, usual: float) -> float:

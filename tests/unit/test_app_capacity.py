@@ -196,6 +196,8 @@ def test_what_runs_fills_the_form(page, exporter):
     assert 'data-capacity="40"' in shown  # 64,000 / 1,600
     assert field(app.number_input, "now-rate-vllm-0").value == 4.0
     assert set(next(q for path, q in exporter.asked if path == "/history")["signal"]) == set(SIGNALS)
+    field(app.text_input, "if-replicas").set_value("+1")
+    assert "Measured now" in html(press(app, "Simulate both"))
 
 
 def test_a_source_that_does_not_answer_leaves_the_page_to_the_config(page, exporter):

@@ -196,7 +196,7 @@ def command(**given: Any) -> None:  # noqa: ANN401  # one field of _Asked each
     if planned is not None:
         capacity_text.plan(planned)
     if compared is not None:
-        capacity_text.compared(compared)
+        capacity_text.compared(compared, now)
 
 
 def _together(asked: _Asked) -> None:

@@ -8,7 +8,7 @@ import click
 
 from llmvitals.cli.screen import progress
 from llmvitals.cli.targets import live_targets, reachable
-from llmvitals.errors import PageError
+from llmvitals.errors import PageError, UnreachableError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.series import Window
 from llmvitals.settings import Settings, Source, Target
@@ -51,7 +51,17 @@ def _of_exporter(url: str, instance: str) -> Now:
     if instance:
         query["instance"] = instance
     place = f"{source.url}/history"
-    traces = history.decode(fetch_json(source, "/history", query), place=place)
+    try:
+        found = fetch_json(source, "/history", query)
+    except UnreachableError as error:
+        if not instance:
+            raise
+        raise PageError(
+            f"tells nothing of '{instance}' ({error.thing})",
+            place=place,
+            remedy="Write it as on the exporter's /replicas.",
+        ) from None
+    traces = history.decode(found, place=place)
     lines = {name: tuple(zip(one.times, one.values, strict=False)) for name, one in traces.items()}
     return now_of(newest(lines), instance=instance or source.url)
 

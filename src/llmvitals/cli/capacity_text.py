@@ -75,7 +75,9 @@ def report(model: Model, found: Answer, now: Now | None) -> None:
     for note in model.notes:
         show(note)
     if found.apart is not None:
-        show(f"The measured pool is {found.apart:,.1f} times the estimate: check the model, the GPU and the data types.")
+        show(
+            f"The measured pool is {found.apart:,.1f} times the estimate: check the model, the GPU and the data types."
+        )
     if not found.budget_tokens:
         show("The model does not fit: use more GPUs or a smaller weight type.")
     _seats(found)
@@ -123,25 +125,41 @@ def plan(found: Plan) -> None:
     )
 
 
-def compared(found: Compared) -> None:
-    """Before and after a change."""
+def compared(found: Compared, now: Now | None) -> None:
+    """Before and after a change, beside what the running engine shows."""
     changed = ", ".join(f"{name} {value}" for name, value in found.changes)
     show(f"\nWhat if: {changed} (simulated, {found.before.seconds:,.0f} and {found.after.seconds:,.0f} s)")
     table = Table(box=None, pad_edge=False)
     table.add_column("")
+    table.add_column("measured now", justify="right")
     table.add_column("before", justify="right")
     table.add_column("after", justify="right")
-    for what, tell in (
-        ("first token, p95", first_token),
-        ("goodput, requests/s", lambda o: f"{o.goodput_low:.2f} to {o.goodput_high:.2f}"),
-        ("KV peak", lambda o: f"{o.kv_peak:.0%}"),
-        ("preemptions/min", lambda o: f"{o.preemptions:.1f}"),
-        ("running, mean", lambda o: f"{o.running:.1f}"),
-        ("waiting at the end", lambda o: f"{o.waiting}" + (", and growing" if o.growing else "")),
+    for what, measured_now, tell in (
+        ("first token, p95", _seen(now, "ttft_p95", "{:.2f} s"), first_token),
+        ("goodput, requests/s", "", lambda o: f"{o.goodput_low:.2f} to {o.goodput_high:.2f}"),
+        ("KV peak", "", lambda o: f"{o.kv_peak:.0%}"),
+        ("preemptions/min", _seen(now, "preemptions", "{:.1f}"), lambda o: f"{o.preemptions:.1f}"),
+        ("running, mean", "", lambda o: f"{o.running:.1f}"),
+        (
+            "waiting at the end",
+            _seen(now, "waiting", "{:,.0f}"),
+            lambda o: f"{o.waiting:,}" + (", and growing" if o.growing else ""),
+        ),
     ):
-        table.add_row(what, tell(found.before), tell(found.after))
-    table.add_row("pool, tokens", f"{found.pool_before:,}", f"{found.pool_after:,}")
+        table.add_row(what, measured_now, tell(found.before), tell(found.after))
+    table.add_row(
+        "pool, tokens", _seen(now, "kv_capacity", "{:,.0f}"), f"{found.pool_before:,}", f"{found.pool_after:,}"
+    )
     show(table)
+    if now is not None:
+        show(
+            "Where before is far from what is measured, the traffic or the machine is another one: trust the direction only."
+        )
+
+
+def _seen(now: Now | None, name: str, form: str) -> str:
+    value = getattr(now, name) if now is not None else None
+    return "" if value is None else form.format(value)
 
 
 def first_token(one: Outcome) -> str:
