@@ -19,6 +19,9 @@ LINE, LIMIT, MARK = "#3d7fc4", "#d65a22", "#8a6fc0"
 MOST_HOVERED = 60
 """Points that say their number under the pointer; of more, the last in each place."""
 
+_TOP = 88.0
+"""From here up (per cent) there is no room for a tick's label above its line."""
+
 STYLE = """<style>
 .lv-chart { margin:2px 0 14px; }
 .lv-chart .plot { position:relative; height:118px; border-bottom:1px solid var(--line); }
@@ -26,6 +29,7 @@ STYLE = """<style>
 .lv-chart span { position:absolute; font-size:11px; line-height:1; white-space:nowrap; color:var(--soft); }
 .lv-chart .tick { left:0; right:0; height:0; border-top:1px solid var(--line); }
 .lv-chart .tick b { position:absolute; right:0; bottom:2px; font-weight:400; }
+.lv-chart .tick.top b { bottom:auto; top:2px; }
 .lv-chart .lim { left:2px; color:light-dark(#a3330a,#ff9a6b); font-weight:600; }
 .lv-chart .since { top:2px; color:light-dark(#62388f,#cfa8f5); font-weight:600; }
 .lv-chart .plot i { position:absolute; top:0; bottom:0; }
@@ -38,7 +42,8 @@ def draw(chart: Chart) -> str:
     """The signal over time, its limit as a labelled line, the side that breaches it shaded, the moment its check began to fire."""
     first, last = chart.points[0][0], chart.points[-1][0]
     ticks = "".join(
-        f'<span class="tick" style="bottom:{_up(chart, v):.2f}%"><b>{escape(text)}</b></span>'
+        f'<span class="tick{" top" if _up(chart, v) > _TOP else ""}" style="bottom:{_up(chart, v):.2f}%">'
+        f"<b>{escape(text)}</b></span>"
         for v, text in chart.ticks
         if v
     )

@@ -126,10 +126,10 @@ def show(
     facts = (t("source {name}", name=source.name), view.scope, tell(view.window), age)
     key = ("past", source.url, *scope.values(), at)
     known = kept().get(key)
-    top = st.empty()
     before = _since(answer, known) if isinstance(known, Past) else None
     turn = triage_parts.turn_line(view.turns)
-    top.html(parts.verdict(view, facts, stale=stale, more=triage_parts.when(before) + turn))
+    # written at once, not into a place that is empty for a moment: the verdict is never gone while it is refreshed
+    top = st.html(parts.verdict(view, facts, stale=stale, more=triage_parts.when(before) + turn))
     for note in answer.notes:
         st.html(parts.line(NOTICES["note"], f"{source.name}: {note}"))
     if verdict.binding.why:

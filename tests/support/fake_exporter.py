@@ -111,6 +111,8 @@ THRASH = {
         "text": "Admit no more requests than the KV pool holds: 5,120 tokens over 1,024 tokens at the p90 context.",
         "setting": "max_num_seqs",
         "value": 4.0,
+        "effect": "More requests wait for a seat, and none of those that have one is thrown out.",
+        "verify": "Within 2 min: preemptions per minute ≤ 5 /min.",
     },
     "runbook": "runbooks/preemption-thrash.md",
     "note": "Waiting after a preemption shows up as decode time, not as queue time.",
@@ -130,12 +132,44 @@ BLIND = [
         "what": "GPU activity",
         "why": "no GPU is joined to this engine, so compute cannot be read next to KV",
         "series": "DCGM_FI_PROF_SM_ACTIVE",
+        "remedy": "Give the target its gpu_url.",
     },
     {
         "what": "latency per request class",
         "why": "an engine page has no classes",
         "series": "llm_gateway_request_seconds",
     },
+]
+
+CHANGES = [
+    {
+        "signal": "preemption_spread_ratio",
+        "title": "Intervals that saw a preemption",
+        "value": 0.92,
+        "bound": 1 / 3,
+        "unit": "ratio",
+        "op": "<",
+        "outcome": "cause",
+        "cause": "kv-cache-saturation",
+    },
+    {
+        "signal": "preemptions_per_minute",
+        "title": "Preemptions per minute",
+        "value": 126.0,
+        "bound": 5.0,
+        "unit": "1/minute",
+        "op": "<=",
+        "outcome": "healthy",
+        "cause": "",
+    },
+]
+LOOKALIKES = [
+    {
+        "cause": "kv-cache-saturation",
+        "why": "The pool is full because work is computed again.",
+        "evidence": PREEMPTIONS,
+    },
+    {"cause": "batch-too-large", "why": "Time per token is late only where work was evicted.", "evidence": None},
 ]
 
 SENTENCES = {
@@ -186,6 +220,8 @@ def body(verdict, instance, now=None):
         "window": {"start": end - 60.0, "end": end, "seconds": 60.0, "pages": 13},
         "scope": {"instance": instance, "model": "llama-3-8b"},
         "hurt": cause,
+        "changes": CHANGES if cause else [],
+        "lookalikes": LOOKALIKES if cause else [],
     }
 
 
@@ -203,14 +239,35 @@ LINES = {
 }
 
 
+BEGAN_SECONDS = 40.0
+"""Seconds before the end at which the made cause began to fire."""
+
+
+def course(end):
+    """What the made exporter's checks said of ten minutes."""
+    began, start = end - BEGAN_SECONDS, end - 600.0
+    return {
+        "start": start,
+        "end": end,
+        "seconds": 60.0,
+        "states": {
+            "preemption-thrash": [[start, "clear"], [began, "firing"]],
+            "kv-cache-saturation": [[start, "shadowed"]],
+        },
+        "outcomes": [[start, "healthy"], [began, "cause"]],
+        "leading": [[start, ""], [began, "preemption-thrash"]],
+    }
+
+
 def history(now=None):
-    """Lines of a minute, one point each five seconds; those of the picture among them."""
+    """Lines of a minute, one point each five seconds, those of the picture among them; and since when each check fires."""
     end = time.time() if now is None else now
     return {
+        "course": course(end),
         "signals": {
             name: {"times": [end - 5.0 * (len(v) - 1 - i) for i in range(len(v))], "values": v, "bound": bound}
             for name, (v, bound) in (LINES | {name: (v, None) for name, v in WAY.items()}).items()
-        }
+        },
     }
 
 
@@ -276,11 +333,15 @@ WAY = {
 
 
 class FakeExporter:
-    """Serves ``answers`` (path to document, or (status, bytes)) on a free loopback port; a test may change them."""
+    """Serves ``answers`` (path to document, or (status, bytes)) on a free loopback port; a test may change them.
+
+    ``late``: seconds that a path takes to answer.
+    """
 
     def __init__(self) -> None:
         self.verdict = "cause"
         self.answers: dict[str, object] = {}
+        self.late: dict[str, float] = {}
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
         fake = self
 
@@ -288,6 +349,7 @@ class FakeExporter:
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 fake.asked.append((parts.path, parse_qs(parts.query)))
+                time.sleep(fake.late.get(parts.path, 0.0))
                 status, body = fake.answer(parts.path)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

@@ -11,7 +11,6 @@ from llmvitals.app.past import long_window
 from llmvitals.errors import LlmvitalsError, PageError
 from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
-from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.sources.exporter import fetch_json
 from llmvitals.triage import history
 from llmvitals.triage.compare import Comparison, Moment, compare
@@ -29,6 +28,9 @@ NOISE_POINTS = 5
 
 ROBUST = 1.4826
 """Median absolute deviation to standard deviation of a normal distribution (1 / 0.6745)."""
+
+EVERY = "*"
+"""Every signal that an exporter remembers (exporters/trail.py)."""
 
 INFO, VERSION = "llm_target_info", "version"
 
@@ -54,7 +56,7 @@ def _exporter(
     source: Source, key: Key, seconds: float, at: float | None, settings: Settings, scopes: int
 ) -> tuple[Moment, Moment]:
     place = f"{source.url.rstrip('/')}/history"
-    asked = {"instance": key[0], "model": key[1], "signal": tuple(signal.id for signal in SIGNALS)}
+    asked = {"instance": key[0], "model": key[1], "signal": (EVERY,)}
     found = fetch_json(source, "/history", asked)
     traces, told = history.decode(found, place=place), decode_course(found, place=place)
     times = next((trace.times for trace in traces.values() if trace.times), ())
