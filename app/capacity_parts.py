@@ -176,7 +176,8 @@ def layouts(listed: Sequence[Layout], own: tuple[int, int]) -> str:
         told = (tokens(one.seats), tokens(one.budget_tokens), *map(pace, (one.pace, one.full_pace, one.throughput)))
         body += f"<tr{mark}>{cells}" + "".join(f'<td class="n">{escape(text)}</td>' for text in told) + "</tr>"
     inside = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="lv lv-scroll lv-wide-box" tabindex="0"><table class="lv-cap">{inside}</table></div>'
+    named = f'role="region" aria-label="{escape(t("Layouts"))}"'
+    return f'<div class="lv lv-scroll lv-wide-box" tabindex="0" {named}><table class="lv-cap">{inside}</table></div>'
 
 
 def plan(found: Plan) -> str:
