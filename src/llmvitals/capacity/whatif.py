@@ -28,6 +28,8 @@ WARM_UP = 0.25
 """Share of the played time that fills the engine and is not judged."""
 STEP = 1.0
 """Seconds of simulated time between two looks at the pool and at the clock on the wall."""
+ARRIVALS = 500
+"""Requests that may come between two looks, so that a flood does not keep the clock on the wall from being looked at."""
 BLOCK = 16
 SEED = 20_260
 HIGH_QUANTILE = 0.95
@@ -107,15 +109,15 @@ def play(side: Side, load: Load, promise: Promise = DEFAULT_PROMISE, *, cpu_seco
     world = CoarseWorld(Setup(engine=_engine(side, load), workload=_workload(side, load)))
     started, warm = time.perf_counter(), SIMULATED_SECONDS * WARM_UP
     peak, running, looks, preempted, before, at_warm = 0.0, 0.0, 0, 0, 0, 0.0
-    now = 0.0
+    now, turn = 0.0, min(STEP, ARRIVALS * side.replicas / load.rate)
     while now < SIMULATED_SECONDS:
-        now += STEP
+        now += turn
         world.advance(now)
         spent = time.perf_counter() - started
         if now <= warm and spent > cpu_seconds * WARM_UP:
             warm = now  # a slow machine warms up for less, so that something is left to judge
         if now <= warm:
-            preempted, before, at_warm = world.engine.counters.preemptions, world.engine.gauges.waiting, now
+            preempted, before, at_warm = world.engine.counters.preemptions, _queued(world), now
         else:
             gauges = world.engine.gauges
             peak, running, looks = max(peak, gauges.usage), running + gauges.running, looks + 1
@@ -137,10 +139,15 @@ def play(side: Side, load: Load, promise: Promise = DEFAULT_PROMISE, *, cpu_seco
         kv_peak=peak,
         preemptions=(world.engine.counters.preemptions - preempted) * 60.0 / seconds,
         running=running / looks if looks else 0.0,
-        waiting=world.engine.gauges.waiting,
-        growing=world.engine.gauges.waiting - before > max(FEWEST, GROWTH * (len(log) + len(still))),
+        waiting=_queued(world),
+        growing=_queued(world) - before > max(FEWEST, GROWTH * (len(log) + len(still))),
         cut=now < SIMULATED_SECONDS,
     )
+
+
+def _queued(world: CoarseWorld) -> int:
+    """Calls that are out and do not run: before the API process, in it, or in the engine's queue."""
+    return max(0, len(world.clients.open) - world.engine.gauges.running)
 
 
 def _check(side: Side, load: Load) -> None:
