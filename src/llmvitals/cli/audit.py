@@ -104,10 +104,17 @@ def _setups(what: tuple[str, ...]) -> list[Setup]:
         if sys.stdin is None or sys.stdin.isatty():
             raise click.UsageError("Name a file, - for stdin, or a command after --.")
         what = ("-",)
-    if what[0] != "-" and not Path(what[0]).is_file() and (len(what) > 1 or " " in what[0]):
+    if what[0] != "-" and (len(what) > 1 or " " in what[0]) and not _is_file(what[0]):
         text = what[0] if len(what) == 1 else shlex.join(what)
         return list(reading.setups(text, place="the command"))
     return [setup for name in what for setup in reading.setups(_text(name), place="stdin" if name == "-" else name)]
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a whole command is longer than a file's name may be
+        return False
 
 
 def _text(name: str) -> str:
