@@ -1,14 +1,20 @@
 """The page's script in Streamlit's own test harness: every state, without a browser."""
 
 import json
+import re
 import sys
+import time
 
 import pytest
+import streamlit as st
 import yaml
 from streamlit.testing.v1 import AppTest
 
+from llmvitals.app import ask as asking
+from llmvitals.app.answer import Answer
 from llmvitals.data import folder
-from support.fake_exporter import SENTENCES, FakeExporter, document
+from llmvitals.triage.document import decode
+from support.fake_exporter import SENTENCES, FakeExporter, document, history, replica, replicas
 
 
 @pytest.fixture
@@ -33,6 +39,7 @@ def page(tmp_path, monkeypatch):
         app = AppTest.from_file(str(folder("app") / f"{script}.py"), default_timeout=30)
         for key, value in query.items():
             app.query_params[key] = value
+        st.cache_data.clear()
         app.run()
         assert not app.exception
         return app, "\n".join(block.proto.body for block in app.get("html"))
@@ -180,3 +187,91 @@ def test_a_runbook_that_is_none_is_said_and_another_can_be_chosen(page):
     app.selectbox[0].set_value("cold-start").run()
     assert app.query_params["page"] in ("cold-start", ["cold-start"])
     assert "## Mitigation" in app.markdown[0].value
+
+
+def test_what_would_change_it_and_what_it_is_not_are_said(page, exporter):
+    _, html = page(sources(exporter.url))
+    (line,) = re.findall(r"<div class=\"lv-turn\" data-turn>(.*?)</div>", html)
+    assert "Intervals that saw a preemption <b>&lt; 33.3 %</b> (now 92 %) → KV cache saturation" in line
+    assert '<tr data-turn="preemptions_per_minute">' in html
+    assert "The pool is full because work is computed again." in html
+    assert "Preemptions per minute: 126 /min (limit &gt; 5 /min)" in html
+    assert "More requests wait for a seat" in html
+    assert "Within 2 min: preemptions per minute" in html
+    assert "Give the target its gpu_url." in html
+
+
+def fleet(exporter, count, **odd):
+    """So many replicas of one model, of which the last has these numbers beside those of all."""
+    told = document()
+    row = told["targets"][1]
+    told["targets"] = [{**row, "name": f"vllm-{i}"} for i in range(count)]
+    exporter.answers["/triage"] = (200, json.dumps(told).encode())
+    usual = [replica(f"vllm-{i}", 0.5, 0.7, numbers={"gpu_clock_ratio": 1.0 - i / 1000}) for i in range(count - 1)]
+    ill = replica(f"vllm-{count - 1}", 0.5, 0.7, numbers={"gpu_clock_ratio": 1.0} | odd)
+    exporter.answers["/replicas"] = (200, json.dumps(replicas() | {"replicas": [*usual, ill]}).encode())
+    return sources(exporter.url)
+
+
+def test_of_many_replicas_the_one_with_the_slow_card_is_named_with_its_peers_number(page, exporter):
+    _, html = page(fleet(exporter, 8, gpu_clock_ratio=0.4))
+    (odd,) = re.findall(r'data-outlier="([^"]+)"', html)
+    assert odd == "vllm-7"
+    assert "source=s0&amp;instance=vllm-7&amp;model=llama-3-8b" in html
+    assert "40 %" in html
+    assert "median of 7" in html
+
+
+def test_where_replicas_are_alike_that_is_said_and_few_are_not_compared(page, exporter):
+    _, html = page(fleet(exporter, 8))
+    assert "No replica of llama-3-8b differs" in html
+    _, html = page(fleet(exporter, 3))
+    assert "who is different" not in html
+
+
+def compared(app, choice):
+    """The page with a moment chosen to compare with."""
+    (control,) = [one for one in app.get("button_group") if one.label == "Compare with"]
+    control.set_value(choice).run()
+    assert not app.exception
+    return "\n".join(block.proto.body for block in app.get("html"))
+
+
+def test_now_is_held_against_before(page, exporter):
+    end = time.time()
+    lines = history(end)
+    times = [end - 10.0 * i for i in range(60)][::-1]
+    values = [20.0 if t > end - 40 else 1.0 + (i % 3) / 10 for i, t in enumerate(times)]
+    lines["signals"] = {"requests_waiting": {"times": times, "values": values, "bound": None}}
+    exporter.answers["/history"] = lines
+    app, html = page(sources(exporter.url))
+    assert "data-moved" not in html, "nothing is asked for before somebody asks"
+    html = compared(app, "5 min")
+    (row,) = re.findall(r'<tr data-moved="requests_waiting">(.*?)</tr>', html)
+    assert "<b>20</b>" in row
+    assert "↑" in row
+    assert re.search(r"Verdict</b></td><td[^>]*>Healthy</td><td[^>]*>Preemption thrash</td>", html)
+    assert ("/history", ["*"]) in [(path, query.get("signal")) for path, query in exporter.asked]
+
+
+def test_a_past_that_the_source_does_not_have_is_said(page, exporter):
+    app, _ = page(sources(exporter.url))
+    assert "remembers only the last 1 min" in compared(app, "1 h")
+
+
+def test_a_moment_of_ones_own_is_typed_in(page, exporter):
+    app, _ = page(sources(exporter.url))
+    compared(app, "custom")
+    (field,) = [one for one in app.text_input if one.label == "Moment (UTC)"]
+    field.set_value("yesterday").run()
+    assert "is not a moment" in "\n".join(block.proto.body for block in app.get("html"))
+    (later,) = [one for one in app.text_input if one.label == "Moment (UTC)"]
+    later.set_value("2100-01-01").run()
+    assert "not before the one that is shown" in "\n".join(block.proto.body for block in app.get("html"))
+
+
+def test_notes_of_a_source_are_shown(page, exporter, monkeypatch):
+    told = Answer(decode(document()["targets"][0]["detail"], place="x"), (), time.time(), ("made here",))
+    monkeypatch.setattr(asking, "ask", lambda *_: told)
+    _, html = page(sources(exporter.url))
+    assert "s0: made here" in html
