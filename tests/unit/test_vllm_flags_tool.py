@@ -1,6 +1,7 @@
 """The tool that reads flags from a release's source: every way in which vLLM has declared them."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,13 @@ class FrontendArgs:
 
 @pytest.fixture(scope="module")
 def tool():
+    """The script as a module, known by its name: dataclasses look their module up."""
     spec = importlib.util.spec_from_file_location("vllm_flags", TOOL)
     module = importlib.util.module_from_spec(spec)
+    sys.modules["vllm_flags"] = module
     spec.loader.exec_module(module)
-    return module
+    yield module
+    del sys.modules["vllm_flags"]
 
 
 def release(root, files):
