@@ -124,7 +124,7 @@ def show(report: Report, number: int) -> None:
     """One engine's findings; what is only worth knowing is folded."""
     st.html(audit_parts.setup(report, TITLES[report.engine]))
     if report.worst is None or (report.remark and not report.findings):
-        st.html(audit_parts.nothing(report))
+        st.html(audit_parts.nothing(report, TITLES[report.engine]))
         return
     grave = [found for found in report.findings if found.severity > Severity.NOTE]
     notes = [found for found in report.findings if found.severity == Severity.NOTE]

@@ -51,10 +51,10 @@ def setup(report: Report, engine: str) -> str:
     )
 
 
-def nothing(report: Report) -> str:
+def nothing(report: Report, engine: str) -> str:
     """What is said where no rule holds."""
     badge = NOT_AUDITED if report.remark else NOTHING
-    thing = t(report.remark) if report.remark else t("No rule holds for this set-up.")
+    thing = t(report.remark, engine=engine) if report.remark else t("No rule holds for this set-up.")
     return parts.line(Badge(t(badge.word), badge.icon, badge.tone), thing)
 
 

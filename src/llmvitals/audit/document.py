@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from llmvitals.audit.engines import TITLES
 from llmvitals.audit.model import Finding, Report, Severity
 
 
@@ -26,7 +27,7 @@ def _report(report: Report) -> dict[str, Any]:
         "engine": report.engine,
         "version": report.version,
         "version_assumed": report.assumed,
-        "remark": report.remark,
+        "remark": report.remark.format(engine=TITLES[report.engine]),
         "findings": [_finding(finding) for finding in report.findings],
     }
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from llmvitals.audit import flags
-from llmvitals.audit.engines import TITLES
 from llmvitals.audit.flags import Version
 from llmvitals.audit.model import AuditError, Finding, Hardware, Report, Rule, Setup, Severity, Traffic
 from llmvitals.audit.rules import RULES
 from llmvitals.audit.subject import Subject
+
+FEW = "{engine} is recognised, but only a few of its settings are audited"
+NONE = "{engine} is recognised, but not audited"
 
 _NO_HARDWARE, _NO_TRAFFIC = Hardware(), Traffic()
 
@@ -42,9 +44,8 @@ def audit(
     found = sorted((f for rule in own for f in _findings(rule, subject)), key=lambda f: -f.severity)
     if setup.engine == "vllm":
         return Report(setup.place, setup.engine, flags.spell(subject.version), subject.assumed, tuple(found))
-    few = f"{TITLES[setup.engine]} is recognised, but only {len(own)} of its settings are audited"
-    none = f"{TITLES[setup.engine]} is recognised, but not audited"
-    return Report(setup.place, setup.engine, "", assumed=False, findings=tuple(found), remark=few if own else none)
+    remark = FEW if own else NONE
+    return Report(setup.place, setup.engine, "", assumed=False, findings=tuple(found), remark=remark)
 
 
 def _findings(rule: Rule, subject: Subject) -> Iterator[Finding]:

@@ -158,7 +158,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an audit of one set-up says. ``assumed``: the release, where none was told."""
+    """What an audit of one set-up says. ``assumed``: the release, where none was told. ``remark``: words with ``{engine}``."""
 
     place: str
     engine: str

@@ -130,7 +130,7 @@ def _tell(reports: Iterable[Report]) -> None:
     for report in reports:
         release = f" {report.version}" if report.version else ""
         assumed = ", the newest known: say --vllm-version" if report.assumed else ""
-        remark = f": {report.remark}" if report.remark else ""
+        remark = f": {report.remark.format(engine=TITLES[report.engine])}" if report.remark else ""
         show(Text(f"{report.place} ({TITLES[report.engine]}{release}{assumed}){remark}", style="bold"))
         for finding in report.findings:
             _tell_one(finding)

@@ -58,7 +58,8 @@ def _short_tempered(s: Subject) -> tuple[Values, ...]:
 
 
 def _not_asked(s: Subject) -> tuple[Values, ...]:
-    return holds(s.around.kind == "pod" and s.around.readiness is None)
+    """A node that only computes (``--headless``) has nothing that could be asked."""
+    return holds(s.around.kind == "pod" and s.around.readiness is None and not s.has("headless"))
 
 
 def _drains(s: Subject) -> float:

@@ -16,6 +16,8 @@ HIGHEST_SHARE, LOW_SHARE = 0.95, 0.5
 """A pass needs 5 to 10 % beside the pool (batching mistakes, production notes); below half, others share the GPU or it idles."""
 LONG_CONTEXT = 32768
 MANY_DRAFTS = 8
+COUNTS_RUNNING = "The limit counts running requests too."
+NO_LIMIT = "This release has no limit: set it at the gateway."
 ONE_NODE = 8
 
 
@@ -55,11 +57,7 @@ def _queue_open(s: Subject) -> tuple[Values, ...]:
 
 def _queue_harms(s: Subject) -> tuple[Values, ...]:
     line = "--max-num-queued-reqs <seats + requests per second x acceptable wait>" if _can_bound(s) else ""
-    how = (
-        "The limit counts running requests too."
-        if _can_bound(s)
-        else "This release has no limit: set it at the gateway."
-    )
+    how = "The limit counts running requests too." if _can_bound(s) else NO_LIMIT
     return holds(_unbounded(s) and s.traffic.users_wait, line=line, how=how)
 
 

@@ -26,7 +26,8 @@ OVER = 1.25
 """Seats over what the pool holds, from which it is said: both are means."""
 FEW_SEATS = 16
 SMALL_STEP, LARGE_STEP = 1024, 32768
-CHUNK_LIMIT_PROCESSES = 4
+MANY_RANKS = 4
+ESTIMATED = " (an estimate; the engine measures it at its start)"
 
 
 def _block_small(s: Subject) -> tuple[Values, ...]:
@@ -212,7 +213,7 @@ def _cores(s: Subject) -> tuple[Values, ...]:
 
 def _one_front(s: Subject) -> tuple[Values, ...]:
     count = s.whole("api-server-count")
-    wrong = s.ranks >= CHUNK_LIMIT_PROCESSES and count == 1 and not s.has("data-parallel-rank")
+    wrong = s.ranks >= MANY_RANKS and count == 1 and not s.has("data-parallel-rank")
     return holds(wrong, ranks=s.ranks)
 
 

@@ -18,6 +18,8 @@ WHOLE = (
 REAL = ("gpu-memory-utilization", "swap-space", "cpu-offload-gb", "kv-offloading-size")
 CHOSEN = ("block-size", "kv-cache-dtype", "tokenizer-mode")
 """Flags whose allowed values are held against what was given; others take what plugins bring."""
+SEE_NOTES = "Leave it out, or see the release notes for what took its place."
+SEE_NOTES_LATER = "See the release notes for what takes its place."
 _AUTO = frozenset({"-1", "auto", "none", ""})
 
 
@@ -39,9 +41,7 @@ def _gone(s: Subject) -> tuple[Values, ...]:
     for given in _strange(s):
         rows = flags.ever(given.name)
         if rows and rows[-1].last < s.version:
-            instead = INSTEAD.get(
-                given.name, Instead("", "Leave it out, or see the release notes for what took its place.")
-            )
+            instead = INSTEAD.get(given.name, Instead("", SEE_NOTES))
             values = {"flag": given.spelled, "release": s.release, "last": flags.spell(rows[-1].last)}
             found.append({**values, "line": instead.line, "instead": instead.why})
     return tuple(found)
@@ -60,7 +60,7 @@ def _deprecated(s: Subject) -> tuple[Values, ...]:
     for given in s.given:
         row = flags.row(given.name, s.version)
         if given.known and row and row.deprecated:
-            instead = INSTEAD.get(given.name, Instead("", "See the release notes for what takes its place."))
+            instead = INSTEAD.get(given.name, Instead("", SEE_NOTES_LATER))
             found.append({"flag": given.spelled, "release": s.release, "line": instead.line, "instead": instead.why})
     return tuple(found)
 
