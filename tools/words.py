@@ -1,7 +1,7 @@
 """Brings the translations of the app up to date with its texts: ``python tools/words.py``, ``--check`` fails where they are not.
 
-Texts are those of every ``t("...")`` of the pages, and of the tables and forms that ``llmvitals.app.vocabulary`` lists. What is not
-translated yet has an empty translation in the file; what no page says any more goes.
+Texts are those of every ``t("...")`` of the pages, and of the tables and forms that ``llmvitals.app.vocabulary`` and
+``llmvitals.audit.vocabulary`` list. What is not translated yet has an empty translation in the file; what no page says any more goes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from babel.messages.pofile import read_po, write_po
 from llmvitals.app.runbook import ENGLISH, LANGUAGES
 from llmvitals.app.translation import file_of
 from llmvitals.app.vocabulary import texts
+from llmvitals.audit.vocabulary import texts as of_audit
 from llmvitals.data import folder
 
 CALLS = frozenset({"t", "later"})
@@ -48,7 +49,7 @@ def _written(text: ast.expr) -> Iterator[str]:
 
 def wanted() -> tuple[str, ...]:
     """Every text, each once, sorted, so that a new one is one place in the file."""
-    return tuple(sorted({*of_pages(), *texts()}))
+    return tuple(sorted({*of_pages(), *of_audit(), *texts()}))
 
 
 def renewed(language: str, known: Catalog) -> bytes:

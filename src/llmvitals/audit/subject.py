@@ -52,8 +52,8 @@ class Subject:
 
     @property
     def release(self) -> str:
-        """The release in words; says when it was assumed."""
-        return flags.spell(self.version) + (" (assumed: the newest known)" if self.assumed else "")
+        """The release in words."""
+        return flags.spell(self.version)
 
     @cached_property
     def generation(self) -> str:
