@@ -11,7 +11,7 @@ from llmvitals.app.quadrant import Picture, Point, wrapped
 from llmvitals.app.services import GONE, PAGE, Bar, Board, Row, Service
 from llmvitals.triage.replica import PHASES
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.view import Badge
+from llmvitals.triage.view import Badge, Tone
 from words import later, t
 
 CALM, WAITS, LIMIT = "#3d7fc4", "#d65a22", "#8a8f98"
@@ -27,7 +27,8 @@ _SHEET = """
 .lv-fl :is(th,td) { text-align:left; vertical-align:top; border-bottom:1px solid var(--line); padding:5px 14px 5px 0; }
 .lv-fl thead th { font-weight:600; color:var(--soft); font-size:13px; }
 .lv-fl small { display:block; color:var(--soft); font-size:12.5px; font-weight:400; overflow-wrap:anywhere; }
-.lv-fl a { color:inherit; text-decoration-color:var(--soft); text-underline-offset:2px; font-weight:600; overflow-wrap:anywhere; }
+:is(.lv-fl,.lv-table) a { color:inherit; text-decoration-color:var(--soft); text-underline-offset:2px; font-weight:600;
+ overflow-wrap:anywhere; }
 .lv-fl .n { white-space:nowrap; font-variant-numeric:tabular-nums; } .lv-fl .lv-tag { white-space:normal; font-size:13px; }
 .lv-fl .c { display:flex; flex-wrap:wrap; gap:1px 12px; }
 .lv-bars { display:grid; gap:9px; font-size:13.5px; }
@@ -46,13 +47,13 @@ _SHEET = """
 .lv-plot .c { font-weight:600; font-size:11.5px; line-height:1.2; white-space:pre; }
 .lv-plot .x { top:100%; margin-top:5px; transform:translateX(-50%); } .lv-plot .y { right:100%; margin-right:6px;
  transform:translateY(50%); }
-.lv-axis { color:var(--soft); font-size:12px; margin:4px 0 6px 44px; } .lv-axis.r { margin:-6px 8px 2px 0; text-align:right; }
+.lv-axis { color:var(--soft); font-size:12px; margin:4px 0 6px 44px; } .lv-axis.r { margin:2px 8px 2px 0; text-align:right; }
 .lv-quads { display:grid; gap:6px; font-size:13px; } .lv-quads small { color:var(--soft); font-size:13px; }
 @media (max-width:640px) {
- .lv-fl thead { display:none; } .lv-fl tr { display:block; border-bottom:1px solid var(--line); padding:8px 0; }
- .lv-fl tr :is(th,td) { min-width:0; display:grid; grid-template-columns:104px 1fr; gap:0 8px; border:0; padding:1px 0; }
- .lv-fl :is(th,td)::before { content:attr(data-l); color:var(--soft); font-size:12.5px; font-weight:400; }
- .lv-fl :is(th,td) > div { min-width:0; } .lv-fl .n { white-space:normal; } .lv-fl td.e { display:none; }
+ .lv-fl thead { display:none; } .lv-fl tr { display:flex; flex-wrap:wrap; gap:1px 16px; border-bottom:1px solid var(--line);
+ padding:8px 0; } .lv-fl tr td { border:0; padding:0; display:flex; gap:5px; align-items:baseline; min-width:0; }
+ .lv-fl td:nth-child(-n+2) { flex-basis:100%; } .lv-fl td:nth-child(n+3)::before { content:attr(data-l); color:var(--soft);
+ font-size:12.5px; } .lv-fl td > div { min-width:0; } .lv-fl td.e { display:none; }
 }
 """
 STYLE = f"<style>{_SHEET}</style>"
@@ -80,6 +81,9 @@ def counts(board: Board) -> str:
     return f'<div class="lv lv-counts">{shown}{hurt}</div>'
 
 
+_WELL = frozenset({Tone.GOOD, Tone.QUIET})
+
+
 def services(listed: Iterable[Service], source: str) -> str:
     """Services, or models where no service is named, as rows; a name leads to the triage of what its verdict is about."""
     heads = (t("Service"), t("Stands"), t("Replicas"), t("Users hurt at"), t("Waiting"))
@@ -90,7 +94,9 @@ def services(listed: Iterable[Service], source: str) -> str:
 def _service(one: Service, source: str, heads: tuple[str, ...]) -> str:
     name = one.name or t("no model named")
     under = one.model if not one.by_model else t("all replicas of the model")
-    said = "" if one.own else t("its worst replica: {name}", name=one.worst[0]) if one.total > 1 else one.worst[0]
+    said = (
+        "" if one.own or one.badge.tone in _WELL or one.total < 2 else t("its worst replica: {name}", name=one.worst[0])
+    )
     told = "".join(f"<span>{number} × {parts.tag(badge)}</span>" for badge, number in one.counts)
     cells = (
         f"{_link(one.worst, source, name)}{_small(under)}",

@@ -6,9 +6,9 @@ import argparse
 import math
 import sys
 
-from bench import Bench, Measured, boards, gateway, node, page, parse, spans
+from bench import Bench, Measured, app, boards, gateway, node, page, parse, spans
 
-BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH, node.BENCH, spans.BENCH, gateway.BENCH, boards.BENCH)
+BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH, node.BENCH, spans.BENCH, gateway.BENCH, boards.BENCH, app.BENCH)
 
 
 def table(rows: list[Measured]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tools.prometheus import filled, prometheus
 
 from llmvitals.exporters.judge import groups, judge
-from llmvitals.series import Series
+from llmvitals.series import Series, series
 from llmvitals.settings import Settings
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.telemetry.ingest import Ingest, RawPage
@@ -31,6 +31,9 @@ WRITTEN = 125
 START = 1_700_000_000 // 7200 * 7200
 END = START + SCRAPED * (HISTORY - 1)
 ILL = ("preemption", "kv-full", "queue")
+ACTIVE: Mapping[str, float] = {"healthy": 0.4, "preemption": 0.3, "kv-full": 0.35, "queue": 0.9}
+"""How much of its GPUs each kind of server uses: a number made, as a simulated server has none."""
+
 Tracks = Mapping[Series, list[tuple[int, float]]]
 
 
@@ -49,19 +52,21 @@ def play(kind: str) -> dict[Series, list[tuple[int, float]]]:
             samples |= {Series(group.name, tuple(sorted(labels))): value for labels, value in group.samples.items()}
         for key, value in samples.items():
             found.setdefault(key, []).append((START + SCRAPED * at, value))
-    return found
+    model = next(key.label("model") for key in found if key.label("model"))
+    busy = series("llm_gpu_sm_active_mean_ratio", instance="x", model=model, window="60s")
+    return found | {busy: [(START + SCRAPED * at, ACTIVE[kind]) for at in range(HISTORY)]}
 
 
-def replica(number: int, ill: int) -> tuple[str, str, str]:
-    """Its name, its model and the kind of play; the ill ones are spread over the services."""
-    every = ill and number % (SERVICES * 10) == 7
-    kind = ILL[(number // (SERVICES * 10)) % len(ILL)] if every else "healthy"
-    return f"vllm-{number:04}", f"model-{number % SERVICES}", kind
+def replica(number: int) -> tuple[str, str, str]:
+    """Its name, its model and the kind of play; one of each hundred is ill, in another service each time."""
+    hundred = number // 100
+    ill = number % 100 == 11 * hundred % 100
+    return f"vllm-{number:04}", f"model-{number % SERVICES}", ILL[hundred % len(ILL)] if ill else "healthy"
 
 
 def write(path: Path, plays: Mapping[str, Tracks], numbers: range) -> None:
     """OpenMetrics text of some replicas: one family after the other, as the format wants it."""
-    own = [replica(number, 1) for number in numbers]
+    own = [replica(number) for number in numbers]
     names = sorted({key.name for play in plays.values() for key in play})
     by_name: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
     for kind, play in plays.items():
