@@ -1,7 +1,8 @@
 """Brings the translations of the app up to date with its texts: ``python tools/words.py``, ``--check`` fails where they are not.
 
 Texts are those of every ``t("...")`` of the pages, and of the tables and forms that ``llmvitals.app.vocabulary`` and
-``llmvitals.audit.vocabulary`` list. What is not translated yet has an empty translation in the file; what no page says any more goes.
+``llmvitals.audit.vocabulary`` list. What is not translated yet has an empty translation in the file; what no page
+says any more goes.
 """
 
 from __future__ import annotations
