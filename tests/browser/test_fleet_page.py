@@ -1,4 +1,4 @@
-"""The fleet's page in a real browser, at both widths: a thousand replicas, a filter that is typed, a link that leads to a triage."""
+"""The fleet's page in a real browser, at both widths: a thousand replicas, a filter that is typed, a name that leads on."""
 
 import json
 import time
