@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import zip_longest
 
+from llmvitals.app.forms import FORMS
 from llmvitals.app.translation import catalogue
 
 _PLACE = re.compile(r"\{([a-z_]*)\}")
@@ -21,6 +22,7 @@ _LEAST = 4
 
 _DEEPEST = 8
 _SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z0-9\"'])")
+_INSIDE = re.compile(r" \((?P<inside>.+)\)(?P<end>[.:]?)", re.DOTALL)
 _BRACKETS = re.compile(r"(?P<before>.+?) \((?P<inside>.+)\)(?P<end>[.:]?)", re.DOTALL)
 _MEASURED = re.compile(r"(?P<what>.*?[^\s(]) (?P<number>(?:[<>≤≥]=? )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d]\S*)?)")
 _BETWEEN = (": ", " and ")
@@ -28,7 +30,8 @@ _NUMBER = r"((?:< )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d,;:.]+)?)"
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("value", "share", "span", "lowest", "highest"), _NUMBER),
     **dict.fromkeys(("count", "all", "pages", "seconds", "waiting"), r"([\d.,]+)"),
-    "limit": r"([<>≤≥]=? .+?)",
+    "series": r"(\S+[^\s:])",
+    "limit": r"([<>≤≥]=? .*[^.\s])",
 }
 """Places that take numbers only, by their names; any other takes any text."""
 
@@ -62,6 +65,8 @@ def _told(text: str, language: str, depth: int) -> str:
     pieces = _SENTENCE.split(text)
     if len(pieces) > 1:
         return " ".join(_told(piece, language, depth + 1) for piece in pieces)
+    if bracketed := _bracketed(text, language, depth):
+        return bracketed
     if "; " in text:
         return "; ".join(_told(piece, language, depth + 1) for piece in text.split("; "))
     if said := _fitting(text, language, depth, whole=False):
@@ -83,10 +88,23 @@ def _fitting(text: str, language: str, depth: int, *, whole: bool) -> str:
     return ""
 
 
+def _bracketed(text: str, language: str, depth: int) -> str:
+    """A known text with something in brackets behind it; the text may have brackets of its own."""
+    at = text.rfind(" (")
+    while at > 0:
+        match = _INSIDE.fullmatch(text, at)
+        if match and (said := _known(text[:at], language)):
+            return f"{said} ({_told(match['inside'], language, depth + 1)}){match['end']}"
+        at = text.rfind(" (", 0, at)
+    return ""
+
+
 def _parted(text: str, language: str, depth: int) -> str:
     """A text that is a list: parts with numbers, then whatever stands between parts."""
     if measured := _measured(text, language):
         return measured
+    if headed := _headed(text, language, depth):
+        return headed
     if ", " in text:
         return ", ".join(_listed(text.split(", "), language, depth + 1))
     for between in _BETWEEN:
@@ -96,6 +114,17 @@ def _parted(text: str, language: str, depth: int) -> str:
             return (f" {word} " if word else between).join(said)
     match = _MEASURED.fullmatch(text)
     return f"{_told(match['what'], language, depth + 1)} {match['number']}" if match else text
+
+
+def _headed(text: str, language: str, depth: int) -> str:
+    """A known text, a colon, and what is said of it; the text may hold a colon or a comma of its own."""
+    at = text.rfind(": ")
+    while at > 0:
+        head = text[:at]
+        if " " in head and (said := _known(head, language)):
+            return f"{said}: {_told(text[at + 2 :], language, depth + 1)}"
+        at = text.rfind(": ", 0, at)
+    return ""
 
 
 def _listed(pieces: Sequence[str], language: str, depth: int) -> Iterator[str]:
@@ -126,8 +155,9 @@ def _known(text: str, language: str) -> str:
 
 @cache
 def patterns(language: str) -> tuple[Pattern, ...]:
-    """The texts with places, those with most fixed text first."""
-    made = [_pattern(text, said) for text, said in catalogue(language).items() if _PLACE.search(text)]
+    """The forms that have places, those with most fixed text first."""
+    known = catalogue(language)
+    made = [_pattern(text, known[text]) for text in FORMS if text in known and _PLACE.search(text)]
     kept = [one for one in made if one.letters >= _LEAST]
     return tuple(sorted(kept, key=lambda one: len(one.found.pattern) - 6 * one.found.groups, reverse=True))
 
