@@ -198,3 +198,28 @@ def test_a_fleet_without_stored_verdicts_is_judged_and_says_so(seen, tmp_path):
         found = ask_fleet(of(server), AT, SETTINGS)
         assert found.notes == (MADE_HERE,)
         assert {one.instance: one.leading for one in found.replicas}[ILL] == "preemption-thrash"
+
+
+def test_two_servers_that_hold_the_same_count_it_once_and_ranks_are_added(seen, tmp_path):
+    points = joined([points_of(seen[ILL]), verdicts(seen[ILL])])
+    held = [placed(points, replica=name) for name in ("a", "b")]
+    ranks = [
+        {key.plus(rank=rank): samples for key, samples in part.items() if key.name == "llm_requests_waiting"}
+        for part in held
+        for rank in ("7",)
+    ]
+    with prometheus_of(tmp_path, joined([*held, *ranks])) as server:
+        (ill,) = stored_fleet(of(server), AT, SETTINGS).replicas
+        newest = seen[ILL][-1].samples
+        waiting = sum(value for key, value in newest.items() if key.name == "llm_requests_waiting")
+        assert ill.waiting == 2 * waiting > 0
+
+
+def test_the_one_that_was_judged_now_is_listed_as_it_stands_now(seen, tmp_path):
+    """Stored was a verdict of the time before; the walk wins."""
+    told = verdicts([relabelled(page, ILL) for page in seen["calm-0"]])
+    with prometheus_of(tmp_path, joined([points_of(seen[ILL]), told])) as server:
+        assert [one.verdict for one in standings(of(server), AT, SETTINGS)] == ["healthy"]
+        answer = ask(of(server), ANY, AT, SETTINGS)
+        assert answer.verdict.outcome is Outcome.CAUSE
+        assert [member.leading for member in answer.members] == ["preemption-thrash"]

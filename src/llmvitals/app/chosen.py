@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, meant
+from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, meant, ordered
 from llmvitals.app.fleet_promql import Standing, endpoint, members_of, standings, whose
 from llmvitals.app.promql import any_of, judge, key_of, member, observed, read, windows_of
 from llmvitals.series import Labels
@@ -65,7 +65,13 @@ def ask_prometheus(source: Source, scope: Scope, at: float | None, settings: Set
             remedy=found.remedy or "Choose another scope or another moment.",
             members=found.members,
         )
-    return Answer(found.verdict, found.members, time.time(), notes=found.notes)
+    return Answer(found.verdict, _with(found.verdict, found.members), time.time(), notes=found.notes)
+
+
+def _with(verdict: Verdict, members: tuple[Member, ...]) -> tuple[Member, ...]:
+    """The list with the one that was judged now as it stands by that."""
+    own = member(key_of(verdict), verdict)
+    return ordered(own if one.key == own.key else one for one in members)
 
 
 def choose(source: Source, scope: Scope, end: float, settings: Settings, known: Sequence[Standing]) -> Chosen:

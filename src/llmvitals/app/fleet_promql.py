@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llmvitals.app.answer import Key, Member
+from llmvitals.errors import PageError, SettingsError
 from llmvitals.schema import SCOPE
 from llmvitals.series import Labels
 from llmvitals.settings import Settings, Source
@@ -101,7 +102,7 @@ def standings(source: Source, at: float, settings: Settings) -> tuple[Standing, 
     places = places_of(settings)
     with endpoint(source) as asked:
         verdicts = asked.now(VERDICT, at)
-        gone = asked.now(GONE, at)
+        gone = _gone(asked, at)
         if not verdicts and not gone:
             return ()
         newest = asked.now(NEWEST, at)
@@ -133,6 +134,14 @@ def members_of(found: Iterable[Standing]) -> tuple[Member, ...]:
 def endpoint(source: Source) -> Endpoint:
     """The connection to a source."""
     return Endpoint(source.url, access=source.access)
+
+
+def _gone(asked: Endpoint, at: float) -> list[Stored]:
+    """Who went away. A server that does not take a subquery tells nobody."""
+    try:
+        return asked.now(GONE, at)
+    except (SettingsError, PageError):
+        return []
 
 
 _At = tuple[str, str, Labels]

@@ -54,6 +54,7 @@ class _Row:
     """What is stored of one scope beside its verdict."""
 
     values: dict[str, float] = field(default_factory=dict)
+    sums: dict[tuple[object, ...], float] = field(default_factory=dict)
     gaps: dict[str, str] = field(default_factory=dict)
     note: str = ""
     binds: str = ""
@@ -109,10 +110,8 @@ def _rows(
         rows[one.key] = _Row()
         at[one.instance, one.model, one.place] = rows[one.key]
     for stored in signals:
-        row = _of(stored, places, at)
-        if row is not None:
-            name, value = stored.labels["__name__"].removeprefix("llm_"), float(stored.points[-1][1])
-            row.values[name] = row.values.get(name, 0.0) + value if name in COUNTS else value
+        if (row := _of(stored, places, at)) is not None:
+            _put(row, stored)
     for stored in binding:
         if (row := _of(stored, places, at)) is not None:
             row.binds = stored.labels.get("resource", "")
@@ -123,6 +122,19 @@ def _rows(
         if (row := _of(stored, places, at)) is not None:
             row.note = stored.labels.get("standing", "")
     return rows
+
+
+def _put(row: _Row, stored: Stored) -> None:
+    """A number; a count is the sum over ranks of one server's copy, and the larger of two servers' that hold the same."""
+    name, value = stored.labels["__name__"].removeprefix("llm_"), float(stored.points[-1][1])
+    if name in COUNTS:
+        origin = (name, *sorted(pair for pair in stored.labels.items() if pair[0] not in _OF_RANKS))
+        row.sums[origin] = row.sums.get(origin, 0.0) + value
+        value = max(total for held, total in row.sums.items() if held[0] == name)
+    row.values[name] = value
+
+
+_OF_RANKS = frozenset({"rank", "engine"})
 
 
 def _of(stored: Stored, places: Sequence[str], at: Mapping[tuple[str, str, Labels], _Row]) -> _Row | None:
