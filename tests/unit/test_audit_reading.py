@@ -132,6 +132,21 @@ def test_a_log_says_more_than_the_command():
     assert (old.version, old.generation, old.pool_tokens, old.contexts) == ("0.6.3", "V0", 27905 * 16, 54.5)
 
 
+NEW_LOG = """
+(APIServer pid=1) INFO 11-20 10:00:00 [startup.py:24]
+\x1b[93m▄▄\x1b[0m \x1b[94m▄█\x1b[0m \x1b[97;1m█     █     █ ▀▄▀ █\x1b[0m  version \x1b[97;1m0.32.0\x1b[0m
+(APIServer pid=1) INFO 11-20 10:00:00 [startup.py:96] non-default args: {'model': 'm/x', 'max_num_seqs': 256, 'api_key': '***'}
+(EngineCore pid=9) INFO 11-20 10:01:00 [kv_cache_utils.py:2327] GPU KV cache size: 148,192 tokens, Maximum concurrency for \
+131,072 tokens per request: 1.13x
+"""
+
+
+def test_the_log_of_newer_releases_is_read():
+    found = one(NEW_LOG)
+    assert (found.version, found.generation, found.pool_tokens, found.contexts) == ("0.32.0", "V1", 148_192, 1.13)
+    assert {f.rule for f in audit(found).findings if f.severity} == {"context-over-pool"}
+
+
 def test_a_page_tells_pool_and_settings():
     text = (
         'vllm:cache_config_info{block_size="16",cache_dtype="fp8",enable_prefix_caching="False",engine="0",'

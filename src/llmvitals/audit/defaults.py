@@ -15,6 +15,9 @@ V1_BY_DEFAULT: Version = (0, 8, 0)
 V1_ONLY: Version = (0, 11, 0)
 """V0 can be chosen (``VLLM_USE_V1=0``) before this release."""
 
+V0_CHUNKS_SINCE: Version = (0, 5, 4)
+"""First release read in which V0 chunks the prompts of long contexts by itself."""
+
 V0_CHUNKS_ABOVE = 32768
 """Longest context (tokens) up to which V0 leaves prompts whole where nobody said; above it prefill is chunked."""
 
@@ -90,10 +93,10 @@ def step_tokens(
     return None if base is None or context is None else max(context, base)
 
 
-def chunked(engine: str, context: int | None) -> bool | None:
+def chunked(version: Version, engine: str, context: int | None) -> bool | None:
     """Whether prefill is chunked where nobody said; None where it depends on a longest context that is not known."""
-    if engine == V1:
-        return True
+    if engine == V1 or version < V0_CHUNKS_SINCE:
+        return engine == V1
     return None if context is None else context > V0_CHUNKS_ABOVE
 
 

@@ -108,7 +108,7 @@ class Subject:
     def chunked(self) -> bool | None:
         """Whether prefill is chunked."""
         said = self.on("enable-chunked-prefill")
-        return said if said is not None else defaults.chunked(self.generation, self.context)
+        return said if said is not None else defaults.chunked(self.version, self.generation, self.context)
 
     @cached_property
     def caches_prefixes(self) -> bool:

@@ -103,24 +103,26 @@ def settings(said: Mapping[str, object]) -> dict[str, str]:
 
 
 _ENGINE = re.compile(r"Initializing an? (V[01] )?(?:LLM|AsyncLLM)\S* ?(?:engine )?\(v([\d.]+)[^)]*\) with config:(.*)")
-_API = re.compile(r"vLLM API server version v?([\d.]+)")
+_API = re.compile(r"(?:vLLM (?:API )?server|\u2588 ) ?version v?(\d[\d.]*\d)")
 _PAIR = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\w./-]+)")
 _ARGS = re.compile(r"non-default args: (\{.*\})|args: (Namespace\(.*\))")
-_POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+_POOL = re.compile(r"\b\w+ KV cache size: ([\d,]+) tokens")
 _CONTEXTS = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
 _BLOCKS = re.compile(r"# (?:GPU|cuda) blocks: (\d+)")
 _CHUNKED = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 _LINES = (_ENGINE, _API, _ARGS, _POOL, _CONTEXTS, _BLOCKS, _CHUNKED)
 V0_BLOCK = "16"
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def looks_like_log(text: str) -> bool:
     """Whether a text holds lines that vLLM writes at its start."""
-    return any(line.search(text) for line in _LINES)
+    return any(line.search(_COLOUR.sub("", text)) for line in _LINES)
 
 
 def log(text: str, *, place: str) -> tuple[Setup, ...]:
-    """One set-up from the last start that a log tells of."""
+    """One set-up from the last start that a log tells of. Colours of a terminal are taken out."""
+    text = _COLOUR.sub("", text)
     said: dict[str, str] = {}
     version = generation = ""
     for found in _API.finditer(text):
