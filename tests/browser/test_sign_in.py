@@ -54,16 +54,17 @@ def fresh(page, url, fake, provider):
 
     def quiet():  # the page before may still be at work
         counts.append(len(fake.asked))
-        time.sleep(0.1)
-        return counts[-3:-1] == counts[-2:] and len(counts) > 2
+        time.sleep(0.2)
+        return len(counts) > 3 and len(set(counts[-4:])) == 1
 
     wait_for(quiet, "the end of the page before")
     fake.asked.clear()
 
 
 def press(page, text):
-    """Press a button."""
-    page.element("button", text).click()
+    """Press a button, which may be drawn anew while it is looked for."""
+    page.element("button", text)
+    page.run("[...document.querySelectorAll('button')].find(e => e.innerText.includes(arguments[0])).click()", text)
 
 
 @pytest.mark.parametrize("path", ["/", "/replicas", "/sources", "/runbooks"])

@@ -45,9 +45,12 @@ class Returning:
         self._kept: OrderedDict[str, tuple[float, Wanted]] = OrderedDict()
 
     def keep(self, browser: str, wanted: Wanted, now: float) -> None:
-        """Remember the latest wish of a browser ('' is none); ``now`` in any seconds that go on."""
+        """Remember the latest wish of a browser ('' is none); ``now`` in any seconds that go on.
+
+        The first page without a word is no wish: it is where everybody comes back to.
+        """
         size = len(wanted.page) + sum(len(k) + sum(map(len, v)) for k, v in wanted.query.items())
-        if not browser or size > MOST_CHARACTERS:
+        if not browser or not 0 < size <= MOST_CHARACTERS:
             return
         with self._lock:
             self._kept.pop(browser, None)
