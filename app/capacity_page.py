@@ -179,7 +179,7 @@ def ask_form(form: capacity.Form, filled: dict[str, float]) -> None:
     """GPUs, data types, length and queue."""
     form["gpu"] = pick(t("GPU"), "gpu", form)
     for row in ROWS:
-        for place, name in zip(st.columns(2), row, strict=True):
+        for place, name in zip(st.columns(2, vertical_alignment="bottom"), row, strict=True):
             with place:
                 form[name] = (
                     number(t(LABELS[name]), name, form)

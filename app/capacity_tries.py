@@ -31,19 +31,28 @@ def ask_plan(model: Model, found: Answer, now: Now | None, settings: Settings) -
     """Users, their calls and tokens; then replicas, and what binds."""
     tag = now.instance if now is not None else ""  # another engine fills the fields anew
     with st.form("plan", border=False):
-        one, two, three = st.columns(3)
+        (users, asks, calls), (turns, prompt, output), (added, cached, pace) = (
+            st.columns(3, vertical_alignment="bottom") for _ in range(3)
+        )
         demand = Demand(
-            users=number(one, t("Users active at once"), f"plan-users-{tag}", 500.0),
-            requests_per_minute=number(two, t("Requests per user and minute"), f"plan-requests-{tag}", 1.0),
-            calls=number(three, t("Model calls side by side"), f"plan-calls-{tag}", 1.0),
-            turns=int(number(one, t("Rounds per request"), f"plan-turns-{tag}", 1.0, whole=True)),
-            prompt=number(two, t("Prompt tokens of the first call"), f"plan-prompt-{tag}", told(now, "prompt", PROMPT)),
-            output=number(three, t("Output tokens of a call"), f"plan-output-{tag}", told(now, "output", OUTPUT)),
-            added=number(one, t("Tokens that a tool adds"), f"plan-added-{tag}", 0.0, low=0.0),
-            cached=number(
-                two, t("Share of prompts from cache"), f"plan-cached-{tag}", told(now, "cached", 0.0), low=0.0, high=1.0
+            users=number(users, t("Users active at once"), f"plan-users-{tag}", 500.0),
+            requests_per_minute=number(asks, t("Requests per user and minute"), f"plan-requests-{tag}", 1.0),
+            calls=number(calls, t("Model calls side by side"), f"plan-calls-{tag}", 1.0),
+            turns=int(number(turns, t("Rounds per request"), f"plan-turns-{tag}", 1.0, high=1000, whole=True)),
+            prompt=number(
+                prompt, t("Prompt tokens of the first call"), f"plan-prompt-{tag}", told(now, "prompt", PROMPT)
             ),
-            pace=number(three, t("Seconds per output token"), f"plan-pace-{tag}", settings.slo.tpot_seconds, high=10.0),
+            output=number(output, t("Output tokens of a call"), f"plan-output-{tag}", told(now, "output", OUTPUT)),
+            added=number(added, t("Tokens that a tool adds"), f"plan-added-{tag}", 0.0, low=0.0),
+            cached=number(
+                cached,
+                t("Share of prompts from cache"),
+                f"plan-cached-{tag}",
+                told(now, "cached", 0.0),
+                low=0.0,
+                high=1.0,
+            ),
+            pace=number(pace, t("Seconds per output token"), f"plan-pace-{tag}", settings.slo.tpot_seconds, high=10.0),
         )
         asked = st.form_submit_button(t("Work out the plan"))
     if asked:
