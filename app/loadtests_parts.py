@@ -169,9 +169,9 @@ def suggestion(sweep: Sweep, found: Suggestion) -> str:
 
 
 def notes(found: Iterable[str]) -> str:
-    """Remarks, one a line; nothing for none."""
+    """Remarks, one a line."""
     said = "".join(f"<li>{escape(one)}</li>" for one in found)
-    return f'<div class="lv"><ul class="lv-notes">{said}</ul></div>' if said else ""
+    return f'<div class="lv"><ul class="lv-notes">{said}</ul></div>'
 
 
 def remarks(sweep: Sweep) -> list[str]:
