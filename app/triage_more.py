@@ -20,14 +20,12 @@ from llmvitals.settings import Settings, Source
 from llmvitals.triage.chart import Chart, check_charts, leading_charts, vital_charts
 from llmvitals.triage.compare import Comparison
 from llmvitals.triage.course import Began, began
-from llmvitals.triage.outliers import Outlier, outliers
+from llmvitals.triage.outliers import LEAST_PEERS, Outlier, outliers
 from llmvitals.triage.replica import Fleet
 from llmvitals.triage.verdict import CheckResult, State, Verdict
 from llmvitals.triage.view import NOTICES, View
+from report_parts import report_button
 from words import t
-
-PEERS = 4
-"""Replicas of one model from which on it can be said that one of them differs (triage/outliers.py)."""
 
 BEFORE: Mapping[str, float] = {"5 min": 300.0, "15 min": 900.0, "1 h": 3600.0}
 CUSTOM = "custom"
@@ -51,7 +49,8 @@ def poll_comparison(
 
 def report(answer: Answer, source: Source, at: float | None, settings: Settings) -> None:
     """The place of the incident report, after what is to be changed."""
-    st.container(key="report")
+    instance, model = answer.current({})
+    report_button(source, {"instance": instance, "model": model}, at, settings)
 
 
 def evidence(answer: Answer, view: View, past: Past) -> None:
@@ -86,7 +85,7 @@ def over_time(result: CheckResult, verdict: Verdict, past: Past, since: Mapping[
 def different(answer: Answer, source: Source, at: float | None, settings: Settings) -> None:
     """Of several replicas of the model: who differs from the others, and why."""
     model = answer.current({})[1]
-    if sum(member.model == model for member in answer.members) < PEERS:
+    if sum(member.model == model for member in answer.members) <= LEAST_PEERS:
         return
     st.html(parts.heading(t("Replicas: who is different")))
     found = poll_outliers(source, at, settings)

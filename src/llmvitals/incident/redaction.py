@@ -28,6 +28,9 @@ _NAMED = (
 )
 
 
+_IS = r"[\\\"']*\s*[=:]\s*"
+
+
 def _p(what: str, form: str, flags: int = re.IGNORECASE) -> Pattern:
     return Pattern(what, re.compile(form, flags))
 
@@ -42,16 +45,14 @@ PATTERNS: tuple[Pattern, ...] = (
     _p("the query of a URL", r"://[^\s\"'<>?]*\?(?P<s>[^\s\"'<>]+)"),
     _p(
         "an authorization header",
-        r"\b(?:proxy-)?authorization\b[\"']?\s*[:=]\s*[\"']?(?P<s>(?:[a-z]+\s+)?[^\s\"',;]+)",
+        r"\b(?:proxy-)?authorization\b[\\\"']*\s*[:=]\s*[\\\"']*(?P<s>(?:[a-z]+\s+)?[^\s\"']+)",
     ),
     _p("a bearer token", r"\bbearer[\s:=]+(?P<s>[\w.~+/=-]{6,})"),
     _p("basic credentials", r"\bbasic\s+(?P<s>(?=[^\s]*[0-9=A-Z])[A-Za-z0-9+/=]{8,})", 0),
-    _p("a value by its name", rf"[\w.-]*(?:{_NAMED})[\w.-]*[\"']?\s*[=:]\s*[\"']?(?P<s>[^\s\"',;&}}]+)"),
+    _p("a quoted value by its name", rf"[\w.-]*(?:{_NAMED})[\w.-]*{_IS}\\?[\"'](?P<s>[^\"'\n]+)"),
+    _p("a value by its name", rf"[\w.-]*(?:{_NAMED})[\w.-]*{_IS}(?P<s>[^\s\"']+)"),
     _p("a flag's value", rf"--[\w-]*(?:{_NAMED})[\w-]*[\s=]+[\"']?(?P<s>[^\s\"']+)"),
-    _p(
-        "a password in words",
-        r"\b(?:password|passphrase|passwd|api key|secret)\s+(?:is|was)\s+[\"']?(?P<s>[^\s\"',;]+)",
-    ),
+    _p("a password in words", r"\b(?:password|passphrase|passwd|api key|secret)\s+(?:is|was)\s+[\"']?(?P<s>[^\s\"']+)"),
     _p("a web token (JWT)", r"(?P<s>\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)", 0),
     _p("a key with a known beginning: OpenAI and many others", r"(?P<s>\b[spr]k[-_][\w-]{8,})", 0),
     _p("Hugging Face, Replicate, Groq, npm", r"(?P<s>\b(?:hf|r8|gsk|npm|xai|pplx)[_-]\w{8,})", 0),
@@ -146,7 +147,7 @@ class Redactor:
         return self._secrets.setdefault(secret, f"[secret-{len(self._secrets) + 1}]")
 
 
-_PLACEHOLDER = re.compile(r"\[secret-\d+\]\S*")
+_PLACEHOLDER = re.compile(r"\[secret-\d+\][,;.)}\]]*")
 
 
 def _unescaped(found: re.Match[str]) -> str:

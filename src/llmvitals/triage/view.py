@@ -90,6 +90,7 @@ NOTICES: Mapping[str, Badge] = {
     "sign-in": Badge("Sign in", "question", Tone.QUIET),
     "not-allowed": Badge("Not allowed", "alert", Tone.WARN),
     "sign-in-broken": Badge("Nobody can sign in", "alert", Tone.WARN),
+    "no-report": Badge("No report could be made", "alert", Tone.WARN),
     "no-runbook": Badge("No runbook", "dash", Tone.QUIET),
 }
 """States of a page that are not a verdict. None is GOOD."""
