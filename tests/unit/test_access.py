@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from llmvitals import settings
+from llmvitals.app.ask import Failure, ask
 from llmvitals.app.choices import entered
+from llmvitals.app.fleet import ask_fleet
 from llmvitals.errors import LlmvitalsError, SettingsError, UnreachableError
 from llmvitals.settings import Access, Source
 from llmvitals.sources.access import NOBODY, exposed, headers
@@ -366,3 +368,21 @@ def test_only_what_asks_is_ever_sent():
 def test_headers_say_nothing_without_access():
     assert headers(Access()) == {}
     assert re.fullmatch(r"Access\(.*\)", repr(Access(bearer_token_file="t")))
+
+
+def test_the_app_shows_what_is_not_whole_as_a_note():
+    at = 1_700_000_000.0
+    up = {"instance": "a", "model": "m", "engine": "vllm", "rank": "0"}
+    points = [(at - 5.0 * i, "1") for i in range(12, -1, -1)]
+
+    def thanos(asked: Asked) -> Answer:
+        rows = [({"__name__": "llm_requests_running", **up}, points)] if "llm_requests_running%7C" in asked.body else []
+        return Answer(matrix(*rows).body[:-1] + b', "warnings": ["No StoreAPIs matched"]}')
+
+    with Answers({QUERY: thanos, "/api/v1/label/__name__/values": ok([])}) as server:
+        source = Source(name="p", url=server.url, kind="prometheus")
+        found = ask(source, {"instance": "", "model": ""}, at, settings.Settings())
+        fleet = ask_fleet(source, at, settings.Settings())
+    notes = [(*one.notes,) for one in (found, fleet) if not isinstance(one, Failure)]
+    assert len(notes) == 2, (found, fleet)
+    assert all([note for note in some if "whole: No StoreAPIs matched" in note] for some in notes)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from llmvitals.app.answer import Answer, Choice, Key, Member, Scope, UnknownScopeError, listed, meant, ordered
 from llmvitals.app.chosen import ask_prometheus
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.exporter import fetch_json, triage_url
+from llmvitals.sources.promql_api import warned
 from llmvitals.triage import document
 from llmvitals.triage.verdict import Verdict
 
@@ -45,11 +46,18 @@ def ask(source: Source, scope: Scope, at: float | None, settings: Settings) -> A
         kinds = " or ".join(_KINDS)
         return Failure(f"has the unknown kind '{source.kind}'", f"source '{source.name}'", f"Write kind: {kinds}.")
     try:
-        return _KINDS[source.kind](source, scope, at, settings)
+        with warned() as told:
+            answer = _KINDS[source.kind](source, scope, at, settings)
+        return replace(answer, notes=(*answer.notes, *not_whole(told)))
     except UnknownScopeError as error:
         return Failure(error.thing, error.place, error.remedy, error.members)
     except LlmvitalsError as error:
         return Failure(error.thing, error.place, error.remedy)
+
+
+def not_whole(told: Iterable[str]) -> tuple[str, ...]:
+    """What a server said of answers that are not whole, as notes: samples may be missing behind them."""
+    return tuple(f"its answer may not be whole: {one}" for one in told)
 
 
 def is_old(answer: Answer, settings: Settings, now: float | None = None) -> bool:

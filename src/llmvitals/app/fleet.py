@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from llmvitals.app.ask import Failure
+from llmvitals.app.ask import Failure, not_whole
 from llmvitals.app.chosen import judged_fleet
 from llmvitals.app.fleet_stored import stored_fleet
 from llmvitals.app.past import lines
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.exporter import fetch_json
+from llmvitals.sources.promql_api import warned
 from llmvitals.triage import history
 from llmvitals.triage.history import Trace
 from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode
@@ -26,7 +28,9 @@ def ask_fleet(source: Source, at: float | None, settings: Settings) -> Fleet | F
         kinds = " or ".join(_KINDS)
         return Failure(f"has the unknown kind '{source.kind}'", f"source '{source.name}'", f"Write kind: {kinds}.")
     try:
-        return _KINDS[source.kind][0](source, at, settings)
+        with warned() as told:
+            found = _KINDS[source.kind][0](source, at, settings)
+        return replace(found, notes=(*found.notes, *not_whole(told)))
     except LlmvitalsError as error:
         return Failure(error.thing, error.place, error.remedy)
 

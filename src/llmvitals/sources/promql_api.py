@@ -7,6 +7,8 @@ server refuses for its size is asked in halves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +18,7 @@ from llmvitals.settings import Access
 from llmvitals.sources.access import NOBODY, refused
 from llmvitals.sources.client import Client, Reply, SlowError, TooLargeError
 
-__all__ = ["Endpoint", "Question", "SlowError", "Stored", "TooMuchError", "bare"]
+__all__ = ["Endpoint", "Question", "SlowError", "Stored", "TooMuchError", "bare", "warned"]
 
 TIMEOUT_SECONDS = 30.0
 MOST_ANSWER_BYTES = 256 * 1024 * 1024
@@ -70,6 +72,20 @@ class Question:
 
 class TooMuchError(Exception):
     """The server refused a query for its size."""
+
+
+_WARNED: ContextVar[dict[str, None] | None] = ContextVar("warned", default=None)
+
+
+@contextmanager
+def warned() -> Iterator[Mapping[str, None]]:
+    """Gathers what servers say in the block of answers that are not whole, in this thread, whoever asks: each once, in order."""
+    found: dict[str, None] = {}
+    token = _WARNED.set(found)
+    try:
+        yield found
+    finally:
+        _WARNED.reset(token)
 
 
 class Endpoint:
@@ -216,10 +232,17 @@ class Endpoint:
     def _remember(self, document: Mapping[str, Any]) -> None:
         """Keep what says that an answer is not whole: Thanos' warnings, and VictoriaMetrics' ``isPartial``."""
         warnings = document.get("warnings")
-        for one in warnings if isinstance(warnings, list) else []:
-            self._told[self._client.masked(str(one))[:MOST_WARNING]] = None
+        told = (
+            {self._client.masked(str(one))[:MOST_WARNING]: None for one in warnings}
+            if isinstance(warnings, list)
+            else {}
+        )
         if document.get("isPartial") is True:
-            self._told["isPartial: some of its storage nodes did not answer"] = None
+            told["isPartial: some of its storage nodes did not answer"] = None
+        self._told |= told
+        gathered = _WARNED.get()
+        if gathered is not None:
+            gathered |= told
 
     def _refusal(self, answer: Reply) -> LlmvitalsError:
         told = self._client.masked(_message(answer))
