@@ -258,7 +258,7 @@ def test_the_queue_ceiling_is_the_service_rate_times_the_acceptable_wait():
     verdict = diagnose(growing_queue(), SETTINGS)
     assert name_of(verdict) == "unbounded-queue"
     assert verdict.leading is not None
-    assert verdict.leading.action.value == 8.0  # 20 requests in 5 s, 2 s of wait
+    assert verdict.leading.action.value == 8.0 + 10  # 20 requests in 5 s, 2 s of wait; 10 run, which vLLM counts in
 
 
 def test_evidence_of_a_leading_cause_holds():
