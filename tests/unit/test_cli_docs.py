@@ -62,6 +62,12 @@ def test_the_defaults_on_the_settings_page_are_the_real_ones():
             assert value == expected, (field.name, key.name)
 
 
+def options_of(command: click.Command) -> list[click.Option]:
+    """The options of a command and of those below it."""
+    below = [one for sub in getattr(command, "commands", {}).values() for one in options_of(sub)]
+    return [p for p in command.params if isinstance(p, click.Option)] + below
+
+
 @pytest.mark.parametrize("name", COMMAND_FILES)
 def test_every_command_has_its_file_its_help_and_its_options_on_the_page(name):
     command = import_module(f"llmvitals.cli.{name}").command
@@ -69,7 +75,7 @@ def test_every_command_has_its_file_its_help_and_its_options_on_the_page(name):
     assert command.name == name
     assert len(command.help.split()) > 3
     assert re.search(rf"^    llmvitals {name}\b", page, flags=re.MULTILINE)
-    for option in (p for p in command.params if isinstance(p, click.Option)):
+    for option in options_of(command):
         assert option.help, option.name
         words = "|".join((*option.opts, *option.secondary_opts))
         assert re.search(rf"(?<![\w-])(?:{words})(?![\w-])", page), (name, option.opts)
@@ -78,7 +84,7 @@ def test_every_command_has_its_file_its_help_and_its_options_on_the_page(name):
 def test_the_page_names_no_option_that_is_not():
     real = {"--help", "--debug"}
     for name in COMMAND_FILES:
-        for param in import_module(f"llmvitals.cli.{name}").command.params:
+        for param in options_of(import_module(f"llmvitals.cli.{name}").command):
             real |= {*param.opts, *param.secondary_opts}
     told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DOCS / "cli.md").read_text()))
     assert told <= real

@@ -70,10 +70,21 @@ def _script(spec: LoadSpec, lines: list[str]) -> str:
     return "\n".join(head + lines) + "\n"
 
 
+class _Shell(str):
+    """A word of ours that the shell is to work out."""
+
+
 def _command(*words: str) -> str:
-    """One command, an option a line; words that a shell would read otherwise are quoted, but for ``$n``."""
-    quoted = [word if "$" in word else shlex.quote(word) for word in words]
-    return " ".join(quoted).replace(" --", " \\\n  --")
+    """One command, an option a line; words from outside are quoted."""
+    told = ""
+    for word in words:
+        said = word if isinstance(word, _Shell) else shlex.quote(word)
+        told += f" \\\n  {said}" if word.startswith("--") else f" {said}"
+    return told.strip()
+
+
+_N = _Shell("$n")
+_COUNT = _Shell(f"$((n * {ROUNDS} < 200 ? 200 : n * {ROUNDS}))")
 
 
 def _many(levels: tuple[int, ...]) -> str:
@@ -101,8 +112,8 @@ def _vllm(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, str]
         f"for n in {_many(spec.levels)}; do",
         _command(
             *shared,
-            *("--max-concurrency", "$n", "--num-prompts", f"$((n * {ROUNDS} < 200 ? 200 : n * {ROUNDS}))"),
-            *("--result-filename", "concurrency-$n.json"),
+            *("--max-concurrency", _N, "--num-prompts", _COUNT),
+            *("--result-filename", _Shell("concurrency-$n.json")),
         ),
         "done",
     ]
@@ -168,8 +179,8 @@ def _aiperf(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, st
         f"for n in {_many(spec.levels)}; do",
         _command(
             *shared,
-            *("--concurrency", "$n", "--request-count", f"$((n * {ROUNDS} < 200 ? 200 : n * {ROUNDS}))"),
-            *("--artifact-dir", "concurrency-$n"),
+            *("--concurrency", _N, "--request-count", _COUNT),
+            *("--artifact-dir", _Shell("concurrency-$n")),
         ),
         "done",
     ]
