@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 import parts
+import sign_in
 from llmvitals import settings as settings_file
 from llmvitals.app import choices, link
 from llmvitals.app.runbook import ENGLISH, Picture
@@ -45,10 +46,12 @@ def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source
 
 
 def _source(settings: Settings, sidebar: Slots, forget: Callable[[], None]) -> Source | None:
-    """A source by its name; a URL by hand only where nobody but this machine reaches the page."""
+    """A source by its name; a URL by hand only where nobody but this machine reaches the page, and no proxy brings people who
+    sign in.
+    """
     names = [source.name for source in settings.sources]
     wanted = st.query_params.get("source", "")
-    free = choices.is_loopback(st.get_option("server.address"))
+    free = choices.is_loopback(st.get_option("server.address")) and not sign_in.asked_for(settings.app)
     if wanted and wanted not in names:
         notice("unknown-source", t("There is no source '{name}' in the settings.", name=wanted))
     name = ""

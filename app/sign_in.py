@@ -38,11 +38,11 @@ def let_in(page: Page, pages: Iterable[Page]) -> bool:
     try:
         allowed = settings_file.load(choices.settings_path(sys.argv, os.environ)).app
     except LlmvitalsError as error:
-        if not _asked_for(App()):
+        if not asked_for(App()):
             return True  # the page says what is wrong with the settings
         _notice("settings", error.thing, error.place, error.remedy)
         return False
-    if not _asked_for(allowed):
+    if not asked_for(allowed):
         return True
     auth = _auth()
     if auth is None:
@@ -66,7 +66,7 @@ def let_in(page: Page, pages: Iterable[Page]) -> bool:
     return True
 
 
-def _asked_for(allowed: App) -> bool:
+def asked_for(allowed: App) -> bool:
     """Whether somebody wants people to sign in, be it set up rightly or not."""
     return (
         os.environ.get(choices.SIGN_IN_VARIABLE) == choices.REQUIRED

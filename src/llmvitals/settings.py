@@ -363,16 +363,14 @@ class Source(Struct, frozen=True):
     kind: str = "exporter"  # exporter | prometheus
     access: Access = Access()
 
-    def __post_init__(self) -> None:
-        """Refuse an address that holds a secret: it would stand in links, on pages and in logs."""
-        try:
-            parts = urlsplit(self.url.strip())
-        except ValueError:  # what it is not is said where it is asked
-            return
-        if "@" in parts.netloc:
-            raise ValueError("a url may not hold a user or a password; name them under access: username, password_file")
-        if parts.query:
-            raise ValueError("a url may not hold a query; name secrets under access, in files")
+
+def secret_in(url: str) -> str:
+    """What an address of a source may not hold, as it would stand in links, on pages and in logs; '' for nothing."""
+    try:
+        parts = urlsplit(url.strip() if "://" in url else f"http://{url.strip()}")
+    except ValueError:  # what it is not is said where it is asked
+        return ""
+    return "a user or a password" if "@" in parts.netloc else "a query" if parts.query else ""
 
 
 class App(Struct, frozen=True):
@@ -563,6 +561,12 @@ def decode(data: object, *, place: str) -> Settings:
     """Parsed YAML as settings. Raises :class:`SettingsError` naming the key, the place and the nearest key."""
     settings = convert(_worded(data), Settings, place=place, page="docs/settings.md")
     check_services(settings.targets, settings.services, place=place)
+    for source in settings.sources:
+        if told := secret_in(source.url):
+            thing = f"sources: the url of '{source.name}' holds {told}"
+            raise SettingsError(
+                thing, place=place, remedy="Name secrets under access, in files: username, password_file."
+            )
     names = [source.name for source in settings.sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -89,6 +89,9 @@ def test_after_signing_in_the_page_of_the_link_is_there_and_signing_out_closes_i
     page.has(".lv-verdict", SENTENCES["healthy"])  # that of vllm-1, which the link named
     page.has("[data-testid=stSidebar]", "Signed in as Alice On Call")
     picture(page, "signed-in")
+    assert "Another URL" not in page.has("[data-testid=stSidebar]", "Alice").text, (
+        "a proxy may bring people from elsewhere"
+    )
     address = page.run("return location.href")
     assert "instance=vllm-1" in address
     assert provider.url not in address

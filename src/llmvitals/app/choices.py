@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import Settings, Source
+from llmvitals.settings import Settings, Source, secret_in
 
 SETTINGS_VARIABLE = "LLMVITALS_SETTINGS"
 SIGN_IN_VARIABLE, REQUIRED = "LLMVITALS_SIGN_IN", "required"
@@ -51,11 +51,10 @@ def entered(url: str, kind: str) -> Source:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = text.rpartition("@")[2].partition("?")[0]
         raise SettingsError("is not a URL", place=shown or "the URL field", remedy="Write it as http://host:9464.")
-    try:
-        return Source(name=text, url=text, kind=kind)
-    except ValueError as error:  # a secret in it
+    if told := secret_in(text):
         remedy = "Name a source with its access in the settings file."
-        raise SettingsError(str(error), place="the URL field", remedy=remedy) from None
+        raise SettingsError(f"an address may not hold {told}", place="the URL field", remedy=remedy)
+    return Source(name=text, url=text, kind=kind)
 
 
 def moment(text: str) -> float | None:

@@ -27,6 +27,9 @@ STRANGER = Refused(
 )
 
 
+SENTENCES = tuple(text for one in (OLD, UNVERIFIED, STRANGER) for text in (one.thing, one.remedy))
+
+
 def limited(allowed: App) -> bool:
     """Whether not everybody may open it whom the provider knows."""
     return bool(allowed.allowed_emails or allowed.allowed_domains or allowed.allowed_groups)

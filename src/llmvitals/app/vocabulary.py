@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from llmvitals.app import matrix, quadrant
+from llmvitals.app import matrix, people, quadrant
 from llmvitals.app.forms import FORMS
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.triage import binding, checks, expected, flags, outliers, remedies, view
@@ -41,6 +41,7 @@ def _all() -> Iterator[str]:
         yield from (quarter.title, quarter.hint)
     yield from ACTIVITY.values()
     yield from _badges()
+    yield from people.SENTENCES
     yield from matrix.VIEWS.values()
     for group in matrix.GROUPS:
         yield from (*matrix.heads(group), group.title)
