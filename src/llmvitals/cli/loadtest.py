@@ -84,9 +84,12 @@ def _sweep(sweep: Sweep, suggested: Suggestion) -> None:
         )
     if sweep.points:
         show(table)
+    levels: dict[str, list[str]] = {}
     for point in sweep.points:
         for note in point.notes:
-            show(Text(f"  at {point.level:.4g}: {note}", style="dim"))
+            levels.setdefault(str(note), []).append(f"{point.level:.4g}")
+    for said, at in levels.items():
+        show(Text(f"  at {', '.join(at)}: {said}", style="dim"))
     _notes((*sweep.notes, *suggested.notes))
 
 
