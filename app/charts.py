@@ -22,6 +22,9 @@ MOST_HOVERED = 60
 _TOP = 88.0
 """From here up (per cent) there is no room for a tick's label above its line."""
 
+_RIGHT, _LOW = 60.0, 25.0
+"""A mark's words stand to its left from here on, and above where the limit's own lie at the bottom (per cent)."""
+
 STYLE = """<style>
 .lv-chart { margin:2px 0 14px; }
 .lv-chart .plot { position:relative; height:118px; border-bottom:1px solid var(--line); }
@@ -31,7 +34,7 @@ STYLE = """<style>
 .lv-chart .tick b { position:absolute; right:0; bottom:2px; font-weight:400; }
 .lv-chart .tick.top b { bottom:auto; top:2px; }
 .lv-chart .lim { left:2px; color:light-dark(#a3330a,#ff9a6b); font-weight:600; }
-.lv-chart .since { top:2px; color:light-dark(#62388f,#cfa8f5); font-weight:600; }
+.lv-chart .since { color:light-dark(#62388f,#cfa8f5); font-weight:600; }
 .lv-chart .plot i { position:absolute; top:0; bottom:0; }
 .lv-chart .axis { display:flex; justify-content:space-between; font-size:11px; color:var(--soft); padding-top:3px;
  font-variant-numeric:tabular-nums; }
@@ -105,7 +108,9 @@ def _since(chart: Chart, first: float, last: float) -> str:
     if chart.since is None:
         return ""
     x = _along(chart.since, first, last)
-    place = f"left:{x:.2f}%;margin-left:4px" if x < 60 else f"right:{100 - x:.2f}%;margin-right:4px"
+    place = f"left:{x:.2f}%;margin-left:4px" if x < _RIGHT else f"right:{100 - x:.2f}%;margin-right:4px"
+    low = chart.bound is None or _up(chart, chart.bound) > _LOW
+    place += ";bottom:3px" if low else ";top:3px"
     return f'<span class="since" style="{place}">{escape(t("since {moment}", moment=_clock(chart.since)))}</span>'
 
 
