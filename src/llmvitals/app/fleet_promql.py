@@ -88,6 +88,14 @@ def whose(labels: Mapping[str, str], places: Sequence[str]) -> Whose:
     return Whose(found.get("instance", ""), found.get("model", ""), place, tuple(stored))
 
 
+def scope_and_place(labels: Mapping[str, str], places: Sequence[str]) -> tuple[str, str, Labels]:
+    """The same without the labels as they are stored: for answers of many series."""
+    get = labels.get
+    instance, model = (get(EXPORTED + name) or get(name, "") for name in SCOPE)
+    place = tuple((name, value) for name in places if (value := get(EXPORTED + name) or get(name, "")))
+    return instance, model, place
+
+
 def places_of(settings: Settings) -> tuple[str, ...]:
     """The labels that tell two of one name apart."""
     return tuple(name for name in settings.alerts.group_by if name not in SCOPE)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmvitals.app.answer import Key
-from llmvitals.app.fleet_promql import Standing, endpoint, places_of, standings, whose
+from llmvitals.app.fleet_promql import Standing, endpoint, places_of, scope_and_place, standings, whose
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Labels
 from llmvitals.settings import Settings, Source
@@ -68,7 +68,7 @@ def stored_fleet(source: Source, at: float, settings: Settings) -> Fleet | None:
     if not known:
         return None
     with endpoint(source) as asked:
-        signals, binding = asked.now(_SIGNALS, at), asked.now(_BINDING, at)
+        signals, binding = asked.values(_SIGNALS, at), asked.now(_BINDING, at)
         gaps, notes = asked.now(_GAPS, at), asked.now(_NOTES, at)
         up = {whose(row.labels, ()).instance for row in asked.now(_UP, at)}
         cards = asked.now(_CARDS, at) if len(known) <= FEW else []
@@ -98,7 +98,7 @@ def _is_service(one: Standing, named: Mapping[str, Sequence[str]], up: set[str])
 def _rows(
     known: Iterable[Standing],
     places: Sequence[str],
-    signals: Iterable[Stored],
+    signals: Iterable[tuple[Mapping[str, str], float]],
     binding: Iterable[Stored],
     gaps: Iterable[Stored],
     notes: Iterable[Stored],
@@ -109,26 +109,26 @@ def _rows(
     for one in known:
         rows[one.key] = _Row()
         at[one.instance, one.model, one.place] = rows[one.key]
-    for stored in signals:
-        if (row := _of(stored, places, at)) is not None:
-            _put(row, stored)
+    for labels, value in signals:
+        if (row := _of(labels, places, at)) is not None:
+            _put(row, labels, value)
     for stored in binding:
-        if (row := _of(stored, places, at)) is not None:
+        if (row := _of(stored.labels, places, at)) is not None:
             row.binds = stored.labels.get("resource", "")
     for stored in gaps:
-        if (row := _of(stored, places, at)) is not None:
+        if (row := _of(stored.labels, places, at)) is not None:
             row.gaps[stored.labels.get("signal", "")] = stored.labels.get("gap", "")
     for stored in notes:
-        if (row := _of(stored, places, at)) is not None:
+        if (row := _of(stored.labels, places, at)) is not None:
             row.note = stored.labels.get("standing", "")
     return rows
 
 
-def _put(row: _Row, stored: Stored) -> None:
+def _put(row: _Row, labels: Mapping[str, str], value: float) -> None:
     """A number; a count is the sum over ranks of one server's copy, and the larger of two servers' that hold the same."""
-    name, value = stored.labels["__name__"].removeprefix("llm_"), float(stored.points[-1][1])
+    name = labels["__name__"].removeprefix("llm_")
     if name in COUNTS:
-        origin = (name, *sorted(pair for pair in stored.labels.items() if pair[0] not in _OF_RANKS))
+        origin = (name, *sorted(pair for pair in labels.items() if pair[0] not in _OF_RANKS))
         row.sums[origin] = row.sums.get(origin, 0.0) + value
         value = max(total for held, total in row.sums.items() if held[0] == name)
     row.values[name] = value
@@ -137,9 +137,8 @@ def _put(row: _Row, stored: Stored) -> None:
 _OF_RANKS = frozenset({"rank", "engine"})
 
 
-def _of(stored: Stored, places: Sequence[str], at: Mapping[tuple[str, str, Labels], _Row]) -> _Row | None:
-    w = whose(stored.labels, places)
-    return at.get((w.instance, w.model, w.place))
+def _of(labels: Mapping[str, str], places: Sequence[str], at: Mapping[tuple[str, str, Labels], _Row]) -> _Row | None:
+    return at.get(scope_and_place(labels, places))
 
 
 def _put_cards(rows: Mapping[str, _Row], cards: Iterable[Stored]) -> None:
