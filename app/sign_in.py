@@ -46,7 +46,7 @@ def let_in(page: Page, pages: Iterable[Page]) -> bool:
         return True
     auth = _auth()
     if auth is None:
-        _notice("sign-in-broken", t("There is no provider to sign in with."), "secrets.toml", t("See docs/sign-in.md."))
+        _notice("sign-in-broken", t("there is no provider to sign in with"), "secrets.toml", t("See docs/sign-in.md."))
         return False
     claims = st.user.to_dict()
     if claims.get("is_logged_in") is not True:
@@ -56,7 +56,7 @@ def let_in(page: Page, pages: Iterable[Page]) -> bool:
     if refused is not None:
         said = t(refused.thing, name=people.known_as(claims))
         if refused is people.OLD:
-            _offer(page, auth, said)
+            _offer(page, auth, said, t(refused.remedy))
         else:
             _notice("not-allowed", said, remedy=t(refused.remedy))
             st.button(t("Sign out"), on_click=st.logout)
@@ -87,11 +87,11 @@ def _unreadable() -> bool:
     return not st.secrets.load_if_toml_exists() and any(Path(file).exists() for file in st.get_option("secrets.files"))
 
 
-def _offer(page: Page, auth: Mapping[str, object], why: str) -> None:
+def _offer(page: Page, auth: Mapping[str, object], why: str, remedy: str = "") -> None:
     """A button for each provider. What was asked for is kept until they are back."""
     query = {name: st.query_params.get_all(name) for name in st.query_params}
     _RETURNING.keep(_browser(), Wanted(page.url_path, query), time.monotonic())
-    _notice("sign-in", why)
+    _notice("sign-in", why, remedy=remedy)
     for name in providers(auth):
         one = name == "default"
         label = t("Sign in") if one else t("Sign in with {name}", name=name)

@@ -103,7 +103,7 @@ def test_the_base_is_small_and_the_extras_are_declared(metadata: Message) -> Non
     }
     assert of("gateway") == {"httpx", "opentelemetry-exporter-prometheus", "opentelemetry-sdk"}
     assert of("dashboards") == {"grafanalib"}
-    assert of("app") == {"streamlit"}
+    assert of("app") == {"authlib", "babel", "httpx", "streamlit"}
     assert of("pictures") == {"matplotlib"}
     assert of("kubernetes") == {"grpcio", "protobuf"}
 

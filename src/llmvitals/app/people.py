@@ -19,10 +19,10 @@ class Refused:
     remedy: str
 
 
-OLD = Refused("The sign-in is too old.", "Sign in again.")
-UNVERIFIED = Refused("The address {name} is not verified by its provider.", "Verify it there, then sign in again.")
+OLD = Refused("the sign-in is too old", "Sign in again.")
+UNVERIFIED = Refused("the address {name} is not verified by its provider", "Verify it there, then sign in again.")
 STRANGER = Refused(
-    "{name} may not open this app.",
+    "{name} may not open this app",
     "Sign in as somebody else, or ask who keeps its settings (app.allowed_emails and others).",
 )
 
