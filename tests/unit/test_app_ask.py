@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from llmvitals.app import chosen
 from llmvitals.app.ask import Failure, ask, is_old
+from llmvitals.app.fleet_promql import Standing
 from llmvitals.app.past import ask_past, drawn
 from llmvitals.series import Snapshot, series
 from llmvitals.settings import Exporter, Settings, Source
@@ -121,3 +123,20 @@ def stored(instance, at, seconds):
     fixed = {series("llm_target_up", **labels): 1.0, series("llm_requests_running", **labels): 2.0}
     times = [at - seconds + 5.0 * i for i in range(int(seconds / 5) + 1)]
     return Observed(instance, "vllm", tuple(Snapshot(t, fixed) for t in times))
+
+
+@pytest.mark.parametrize(("names", "read"), [(("a",), ""), (("a", "b"), ""), (("a", "b", "c"), "a")])
+def test_one_of_many_is_read_by_itself_and_two_together_since_one_may_be_the_gateway_of_the_other(
+    monkeypatch, names, read
+):
+    asked = []
+
+    def observed(source, end, seconds, settings, *, only="", place=()):
+        asked.append(only)
+        return ()
+
+    monkeypatch.setattr(chosen, "observed", observed)
+    known = [Standing(name, "m", "healthy") for name in names]
+    source = Source(name="p", url="http://p", kind="prometheus")
+    assert chosen.choose(source, {"instance": "a", "model": "m"}, 5000.0, SETTINGS, known).verdict is None
+    assert asked == [read]

@@ -31,6 +31,9 @@ from llmvitals.triage.walk import diagnose_with
 MOST_JUDGED = 40
 """Targets that are judged here at most where no verdicts are stored: each costs some 20 ms."""
 
+TOGETHER = 2
+"""Of so many targets one may be the gateway in front of the other: they are read together, as everywhere else."""
+
 MADE_HERE = "holds no verdicts of an exporter; they are made here, from its samples"
 
 _UP = "group by (instance, exported_instance) (llm_target_up)"
@@ -81,40 +84,49 @@ def choose(source: Source, scope: Scope, end: float, settings: Settings, known: 
     """
     members = members_of(known)
     by_key = {one.key: one for one in known}
+    apart = len({one.instance for one in known}) > TOGETHER
     if not scope.get("instance"):
         model = scope.get("model", "")
-        return _first(source, end, settings, [s for s in known if not s.gone and model in ("", s.model)], members)
+        there = [s for s in known if not s.gone and model in ("", s.model)]
+        return _first(source, end, settings, there, members, apart=apart)
     key = meant(scope, by_key) or (scope["instance"], scope.get("model", ""))
     one = by_key.get(
         key, Standing(*key)
     )  # without a verdict it may have samples: it began just now, or is scraped by itself
-    verdict = _walked(source, one, end, settings)
+    verdict = _walked(source, one, end, settings, apart=apart)
     return Chosen(verdict, members, _twins(one), _why_not(one) if verdict is None and key in by_key else "")
 
 
-def _walked(source: Source, one: Standing, end: float, settings: Settings) -> Verdict | None:
-    """The verdict on a scope from its samples; None where there are none."""
+def _walked(source: Source, one: Standing, end: float, settings: Settings, *, apart: bool) -> Verdict | None:
+    """The verdict on a scope from its samples; None where there are none. ``apart``: whether it can be read by itself."""
     place = tuple((name, value) for name, value in one.stored if name.removeprefix(EXPORTED) != "instance")
     seconds = settings.exporter.window_seconds
-    seen = observed(source, end, seconds, settings, only=one.instance, place=place if one.others else ())
+    only = one.instance if apart or one.others else ""
+    seen = observed(source, end, seconds, settings, only=only, place=place if one.others else ())
     judged = {key_of(verdict): verdict for verdict in judge(seen, settings)}
     key = meant({"instance": one.instance, "model": one.model}, judged)
     return judged[key] if key is not None else None
 
 
 def _first(
-    source: Source, end: float, settings: Settings, there: Sequence[Standing], members: tuple[Member, ...]
+    source: Source,
+    end: float,
+    settings: Settings,
+    there: Sequence[Standing],
+    members: tuple[Member, ...],
+    *,
+    apart: bool,
 ) -> Chosen:
     """The worst whose samples are there: of a service that only the exporter's settings name there are verdicts alone."""
     for one in there[:1]:
-        verdict = _walked(source, one, end, settings)
+        verdict = _walked(source, one, end, settings, apart=apart)
         if verdict is not None:
             return Chosen(verdict, members, _twins(one))
     with endpoint(source) as asked:
         up = {whose(row.labels, ()).instance for row in asked.now(_UP, end)}
     up |= {service.name for service in settings.services if up & set(service.engines)}
     for one in there[1:]:
-        verdict = _walked(source, one, end, settings) if one.instance in up else None
+        verdict = _walked(source, one, end, settings, apart=apart) if one.instance in up else None
         if verdict is not None:
             return Chosen(verdict, members, _twins(one))
     return Chosen(None, members)
