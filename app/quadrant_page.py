@@ -11,7 +11,7 @@ import picked
 import quadrant_parts
 from llmvitals.app.ask import Failure, too_old
 from llmvitals.app.fleet import ask_fleet, ask_trail
-from llmvitals.app.quadrant import Picture, name_of, picture
+from llmvitals.app.quadrant import MOST_LINES, Picture, name_of, picture
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.replica import Fleet
 from llmvitals.triage.units import with_unit
@@ -82,7 +82,8 @@ def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> 
         show_points(fleet, drawn, chosen, source)
     if drawn.missing:
         st.html(parts.heading(t("Not in the picture")))
-        st.html(quadrant_parts.missing(drawn.missing, source.name))
+        st.html(quadrant_parts.missing(drawn.missing[:MOST_LINES], source.name))
+        more(len(drawn.missing))
     if not fleet.replicas:
         picked.notice("no-replicas", remedy=t("Give the exporter targets, or choose another source."))
 
@@ -109,7 +110,14 @@ def show_points(fleet: Fleet, drawn: Picture, chosen: Scope, source: Source) -> 
         st.rerun(scope="fragment")
     st.html(quadrant_parts.quadrants(drawn))
     st.html(parts.heading(t("Replica by replica")))
-    st.html(quadrant_parts.lines(drawn.lines, source.name))
+    st.html(quadrant_parts.lines(drawn.lines[:MOST_LINES], source.name))
+    more(len(drawn.lines))
+
+
+def more(rows: int) -> None:
+    """What is not in a table that would be too long to read."""
+    if rows > MOST_LINES:
+        st.caption(t("{count} more; the page Fleet has all of them", count=rows - MOST_LINES))
 
 
 main()

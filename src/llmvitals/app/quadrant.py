@@ -25,6 +25,9 @@ NEAR = 0.06
 
 NAMED = 12
 """With more replicas than these, only those that wait, stand apart or are chosen have their names beside their points."""
+MOST_LINES = 100
+"""Rows of each table below the picture: those that need attention first; the fleet's page has all."""
+
 CROWD = 100
 """With more than these, names would hide the points: only the chosen one has its name."""
 
