@@ -28,6 +28,7 @@ from llmvitals.telemetry.ingest import RawPage
 from llmvitals.triage.course import Course
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind, Change, ClassShare, LookAlike
+from llmvitals.triage.view import cause_title
 from support.hostile import vllm_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "captures"
@@ -80,7 +81,7 @@ def test_the_report_says_what_the_verdict_says(thrash, ran_recording):
         for evidence in verdict.leading.evidence:
             assert evidence.title in text
         for check in (c for step in verdict.steps for c in step.checks):
-            assert check.cause.replace("-", " ")[1:8] in text
+            assert cause_title(check.cause) in text
         for spot in verdict.blind:
             assert spot.what in " ".join(text.replace("&lt;", "<").replace("&gt;", ">").split())
         assert "seen" in text

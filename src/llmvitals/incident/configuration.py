@@ -33,7 +33,7 @@ CONFIGURED: dict[str, str] = {
 
 _INFO = re.compile(rb"^([A-Za-z_:][\w:]*_info)\{(.*)\}\s+1(?:\.0*)?(?:\s.*)?$", re.MULTILINE)
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
-_OF_NOBODY = re.compile(r"python_info|process_info|.*build_info")
+_OF_NOBODY = re.compile(r"python_info|process_info|.*build_info|llm_target_info")
 _SHOWN = 60
 """Rows of one target at most."""
 
@@ -59,6 +59,8 @@ def shown(recording: Recording, seen: Sequence[Observed]) -> tuple[Row, ...]:
         if target.engines or not target.snapshots:
             continue
         for key, value in target.snapshots[-1].samples.items():
+            if key.name == "llm_target_info" and key.label("version"):
+                rows[target.name, "engine"] = f"{key.label('engine')} {key.label('version')}".strip()
             if key.name in CONFIGURED:
                 rank = f" {{rank {key.label('rank')}}}" if key.label("rank") not in ("", "0") else ""
                 gpu = f" {{gpu {key.label('gpu')}}}" if key.label("gpu") else ""
