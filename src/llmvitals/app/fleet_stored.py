@@ -47,6 +47,7 @@ WHY: Mapping[str, str] = {
 """Why a stored gap (gaps.py) says that there is no number; its sentence is not stored."""
 
 NOT_TOLD = "no number is stored, and no reason"
+SILENT = "it gives no verdict any more"
 
 
 @dataclass(slots=True)
@@ -179,7 +180,7 @@ def _replica(one: Standing, row: _Row) -> Replica:
 
 
 def _why(row: _Row, signal: str, one: Standing) -> str:
-    return "it gives no verdict any more" if one.gone else WHY.get(row.gaps.get(signal, ""), NOT_TOLD)
+    return SILENT if one.gone else WHY.get(row.gaps.get(signal, ""), NOT_TOLD)
 
 
 def _told(known: Iterable[Standing]) -> tuple[str, ...]:

@@ -155,4 +155,12 @@ FORMS: tuple[str, ...] = (
     "the reason is not given",
     "limit",
     "and",
+    # -- how a list of many came about (app/chosen.py, app/fleet_stored.py, sources/stored.py) -------------------------
+    "holds no verdicts of an exporter; they are made here, from its samples",
+    "holds no llm_ series of an exporter; read are the series of the engines that it scrapes itself",
+    "judged are {count} of its {all} targets, those where most requests wait first",
+    "another {name} is at {other}; shown is the one at {here}",
+    "has servers of one name in several places ({names}): of each name the one with most samples is shown",
+    "Its last verdict is of {moment} UTC; choose that moment.",
+    "Its verdict is stored and no sample of it: where it is a service, name it under services in these settings too.",
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from llmvitals.app import matrix, people, quadrant
+from llmvitals.app import fleet_stored, matrix, people, quadrant, services
 from llmvitals.app.forms import FORMS
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.triage import binding, checks, expected, flags, outliers, remedies, view
@@ -46,6 +46,7 @@ def _all() -> Iterator[str]:
     for group in matrix.GROUPS:
         yield from (*matrix.heads(group), group.title)
     yield from (quadrant.UNKNOWN, quadrant.UNTOLD, *quadrant.JOINS.values())
+    yield from (*fleet_stored.WHY.values(), fleet_stored.NOT_TOLD, fleet_stored.SILENT)
     yield from view.WORDS
     yield from FORMS
 
@@ -67,6 +68,7 @@ def _badges() -> Iterator[str]:
         view.NOTICES.values(),
         matrix.HOW.values(),
         (matrix.NO, matrix.NO_MATCH),
+        services.MARKS,
         view.BADGES,
     )
     yield from (badge.word for table in tables for badge in table)
