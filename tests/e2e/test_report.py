@@ -26,7 +26,7 @@ def replayed(folder: Path) -> dict:
     """The document in the folder, once it was held against that of a triage of it."""
     written = json.loads((folder / "verdict.json").read_text())
     assert llmvitals("triage", "--json", folder).json == written
-    assert {"report.md", "report.html", "incident.zip", "charts", "capture"} <= {one.name for one in folder.iterdir()}
+    assert {"report.md", "report.html", "incident.zip", "capture"} <= {one.name for one in folder.iterdir()}
     return written
 
 
