@@ -1,8 +1,8 @@
 """Brings the translations of the app up to date with its texts: ``python tools/words.py``, ``--check`` fails where they are not.
 
-Texts are those of every ``t("...")`` of the pages, and of the tables and forms that ``llmvitals.app.vocabulary`` and
-``llmvitals.audit.vocabulary`` list. What is not translated yet has an empty translation in the file; what no page
-says any more goes.
+Texts are those of every ``t("...")`` of the pages, and of the tables and forms that ``llmvitals.app.vocabulary``,
+``llmvitals.audit.vocabulary`` and ``llmvitals.loadtest.vocabulary`` list. What is not translated yet has an empty translation in
+the file; what no page says any more goes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from llmvitals.app.translation import file_of
 from llmvitals.app.vocabulary import texts
 from llmvitals.audit.vocabulary import texts as of_audit
 from llmvitals.data import folder
+from llmvitals.loadtest.vocabulary import texts as of_load_tests
 
 CALLS = frozenset({"t", "later"})
 
@@ -50,7 +51,7 @@ def _written(text: ast.expr) -> Iterator[str]:
 
 def wanted() -> tuple[str, ...]:
     """Every text, each once, sorted, so that a new one is one place in the file."""
-    return tuple(sorted({*of_pages(), *of_audit(), *texts()}))
+    return tuple(sorted({*of_pages(), *of_audit(), *of_load_tests(), *texts()}))
 
 
 def renewed(language: str, known: Catalog) -> bytes:

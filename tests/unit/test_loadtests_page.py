@@ -29,12 +29,14 @@ def page(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(folder("app")))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
-    def run(settings):
+    def run(settings, **query):
         path = tmp_path / "settings.yaml"
         path.write_text(yaml.safe_dump(settings))
         monkeypatch.setenv("LLMVITALS_SETTINGS", str(path))
         monkeypatch.setattr(sys, "argv", ["streamlit_app.py"])
         app = AppTest.from_file(str(folder("app") / "loadtests_page.py"), default_timeout=30)
+        for key, value in query.items():
+            app.query_params[key] = value
         app.run()
         assert not app.exception
         return app
@@ -108,3 +110,10 @@ def test_a_load_is_made_from_the_chosen_source(page, monkeypatch):
     assert "vllm bench serve" in app.code[0].value
     (download,) = app.get("download_button")
     assert "lengths.jsonl" in download.proto.label
+
+
+def test_what_is_said_of_a_test_is_said_in_turkish_too(page, tested):
+    text = upload(page({"slo": {"tpot_seconds": 0.04}}, lang="tr"), tested)
+    assert "<code>max_num_seqs: 64</code>" in text
+    assert "Denenen düzeyler arasında goodput" in text
+    assert "Of the levels tested" not in text
