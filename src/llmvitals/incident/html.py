@@ -47,7 +47,7 @@ font:600 14px/1.4 ui-monospace,Consolas,monospace;
 white-space:pre-wrap}}
 table{{border-collapse:collapse;width:100%;margin:8px 0;font-size:13.5px}}
 th{{text-align:left;color:var(--soft);font-weight:600}}
-th,td{{padding:5px 12px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top}}
+th,td{{min-width:11ch;padding:5px 12px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top}}
 .figures{{display:grid;grid-template-columns:repeat(auto-fill,minmax(290px,1fr));gap:18px 22px;margin:12px 0}}
 figure{{margin:0}} figcaption{{display:grid;grid-template-columns:1fr auto;gap:0 10px;align-items:baseline}}
 figcaption b{{font-weight:600}} .v{{font-size:19px;font-weight:700;white-space:nowrap}}
