@@ -6,12 +6,14 @@ from importlib.util import find_spec
 import pytest
 
 from llmvitals.app.ask import ask
+from llmvitals.app.past import ask_past, drawn
 from llmvitals.exporters.page import recording
 from llmvitals.series import Window
 from llmvitals.settings import Exporter, Settings, Source
 from llmvitals.simulator.scenarios import scenario
 from llmvitals.sources.promql import read_prometheus
 from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.triage.course import began
 from llmvitals.triage.walk import diagnose
 from support.prometheus import PrometheusServer, load_blocks
 
@@ -49,9 +51,12 @@ def test_the_walk_over_stored_samples_names_what_the_pages_show(prometheus):
     answer = ask(source, {"instance": "thrashing", "model": ""}, AT, settings)
     assert answer.verdict.leading.cause == "preemption-thrash"
     assert {m.instance: m.leading for m in answer.members}["calm"] == ""
-    line = answer.traces["preemptions_per_minute"]
+    past = ask_past(source, answer.current({}), drawn(answer.verdict), AT, settings, scopes=len(answer.members))
+    line = past.traces["preemptions_per_minute"]
     assert line.times[-1] == AT
     assert len(line.times) > 10
+    since = began(past.course)["preemption-thrash"]
+    assert (since.before, since.t) == (True, START + 30), "it shows in the first window that there is"
     # The long answers begin 10 s into the recording: at first nothing is thrown out, at the end much is.
     assert line.values[-1] > 5
     (seen,) = read_prometheus(prometheus.url, selector='{instance="thrashing"}', at=AT, seconds=30.0)
@@ -70,7 +75,7 @@ def test_the_page_shows_that_moment(prometheus, tmp_path):
         top = page.has(".lv-verdict", "Preemption thrash")
         assert f"ending {at} UTC" in top.text
         assert "data " not in top.text  # no age: the past does not grow old
-        page.until("document.querySelectorAll('.stVegaLiteChart svg').length >= 6")
+        page.until("document.querySelectorAll('.lv-chart img').length >= 6")
         picture(page, "promql")
         assert page.has('input[aria-label="Time (UTC)"]')
         field = page.element('input[aria-label="Time (UTC)"]')

@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from llmvitals.alerts import names
 from llmvitals.alerts.recording import recording_groups
 from llmvitals.app.chosen import ask_prometheus
+from llmvitals.app.past import ask_past, drawn
 from llmvitals.cli import main
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.schema import BY_NAME
@@ -161,7 +162,8 @@ def test_the_app_says_the_same(incident):
     answer = ask_prometheus(source, {"instance": NAME, "model": MODEL}, incident.at, SETTINGS)
     assert answer.verdict.leading is not None
     assert answer.verdict.leading.cause == "preemption-thrash"
-    found = {signal: trace.values[-1] for signal, trace in answer.traces.items()}
+    past = ask_past(source, (NAME, MODEL), drawn(answer.verdict), incident.at, SETTINGS)
+    found = {signal: trace.values[-1] for signal, trace in past.traces.items()}
     found |= {one.signal: one.value for one in answer.verdict.leading.evidence}
     both = found.keys() & set(SIGNALS)
     assert {"ttft_p95_seconds", "preemptions_per_minute", "preemptions_per_completion"} <= both

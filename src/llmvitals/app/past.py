@@ -125,7 +125,7 @@ def replayed(
 
     Between the two moments where the leading cause changes every page is asked, so that it is known to the page since when.
     """
-    seconds = far_enough([page.t for page in window.snapshots], seconds, settings.thresholds.min_pages)
+    seconds = _as_judged([page.t for page in window.snapshots], seconds, settings.thresholds.min_pages)
     ends = [snapshot.t for snapshot in window.snapshots if snapshot.t - seconds >= window.start]
     stride = -(-len(ends) // history.MOST_POINTS) or 1
     scope = scope_of(*key, engines)
@@ -140,6 +140,12 @@ def replayed(
     points = [(t, {name: reading.value for name, reading in found[t].readings.items()}) for t in moments]
     told = course(((t, found[t].verdict) for t in moments), seconds) if moments else None
     return Past(history.traced(points, signals, promised(window, settings)), told)
+
+
+def _as_judged(times: Sequence[float], seconds: float, pages: int) -> float:
+    """How long the verdict's own window is (sources/reach.py): longer than ``seconds`` only where that holds too few pages."""
+    newest = sum(t >= times[-1] - seconds for t in times) if times else 0
+    return seconds if newest >= pages else far_enough(times, seconds, pages)
 
 
 def _between(found: Mapping[float, _Judged], ends: Sequence[float]) -> Iterator[float]:
