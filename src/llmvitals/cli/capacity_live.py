@@ -18,6 +18,7 @@ from llmvitals.sources.capture import read_capture
 from llmvitals.sources.exporter import fetch_json, root_url
 from llmvitals.sources.live import observe
 from llmvitals.sources.now import SIGNALS, Now, newest, now_of
+from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import name_of
 from llmvitals.sources.probe import probe
 from llmvitals.telemetry.ingest import RawPage
@@ -32,9 +33,10 @@ def live(word: str, settings: Settings, *, seconds: float, instance: str = "") -
     Raises the errors of what cannot be reached or read, and :class:`PageError` for a scope that is not there.
     """
     path = Path(word)
-    if path.is_dir():
+    if path.exists():
         limits = limits_of(settings)
-        windows = scopes(page for one in read_capture(path, limits=limits) for page in one.snapshots)
+        seen = read_capture(path, limits=limits) if path.is_dir() else (read_page_file(path, limits=limits),)
+        windows = scopes(page for one in seen for page in one.snapshots)
         return _chosen(windows, settings, instance, word)
     (found,) = probe(
         live_targets((word,), settings), timeout_s=settings.exporter.timeout_seconds, limits=limits_of(settings)

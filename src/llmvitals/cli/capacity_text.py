@@ -98,12 +98,18 @@ def measured(now: Now, context: float, seats: int, ceiling: float | None) -> Non
     """Seats of a running engine by what it tells alone."""
     lines = [
         Line("KV pool", f"{now.kv_capacity or 0:,.0f} tokens", f"measured by {now.instance}"),
-        Line("context", f"{context:,.0f} tokens", "at full length" if now.at_full_length else "on average"),
+        Line("context", f"{context:,.0f} tokens", _length(now, context)),
         Line("seats", f"{seats:,}", "start max_num_seqs here"),
     ]
     if ceiling is not None:
         lines.append(Line("queue ceiling", f"{ceiling:,.0f} requests", "service rate x acceptable wait"))
     _table(lines)
+
+
+def _length(now: Now, context: float) -> str:
+    if context != now.context:
+        return "as given"
+    return "at full length" if now.at_full_length else "on average"
 
 
 def plan(found: Plan) -> None:
