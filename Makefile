@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu lint format types contract generate check-generated schemas pictures noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu lint format types contract generate check-generated schemas pictures app-pictures words noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -53,6 +53,12 @@ schemas: ## make the JSON Schemas of Grafana's models anew (needs Node.js): OUT=
 
 pictures: env-run ## draw the pictures of docs/boards.md and the runbooks anew (needs prometheus): ONLY=names of boards and runbooks
 	$(RUN)/python tools/pictures.py $(given_only)
+
+app-pictures: env-test ## draw the pictures of docs/app.md anew (needs prometheus, chromium, chromium-driver): ONLY=names
+	PYTHONPATH=src:. $(TEST)/python tools/app_pictures.py docs/img/app $(given_only)
+
+words: env-run ## bring the translations of the app up to date, and list what has none
+	$(RUN)/python tools/words.py --list
 
 noise: env-run ## what the alerts say of 7 healthy days; renews docs/alerts.md: SEED=7 for other ones, DAYS=1 for fewer
 	$(RUN)/llmvitals backtest --noise '$(or $(call given,DAYS),7)d' $(if $(call given,SEED),--seed '$(SEED)') --report docs/alerts.md $(ARGS)

@@ -27,7 +27,7 @@ SCROLLS = ".lv-scroll, .stVegaLiteChart, [data-testid='stDataFrame'], pre, [role
 SHOWN = ".stMain .lv, .stMain h1"
 # The script has run to its end, and every chart has its drawing.
 SETTLED = """document.querySelector('.stApp').dataset.testScriptState === 'notRunning'
-  && [...document.querySelectorAll('.stVegaLiteChart')].every(e => e.querySelector('svg, canvas'))"""
+  && [...document.querySelectorAll('.stVegaLiteChart')].every(e => !e.offsetParent || e.querySelector('svg, canvas'))"""
 
 # How light the ground of the page is, from 0 to 255.
 GROUND = (

@@ -68,6 +68,11 @@ def test_english_is_what_it_is():
             "Requests waiting is 3, not >= 5; Prefix caching is on is 1, not <= 0",
             "Bekleyen istekler 3, >= 5 değil; Prefix önbelleği açık 1, <= 0 değil",
         ),
+        ("60 s ending 2026-10-29 14:03:22 UTC · 13 pages", "2026-10-29 14:03:22 UTC anında biten 60 s · 13 sayfa"),
+        (
+            "It shows as well, and follows from preemption-thrash: preemptions per minute 592 /min (> 5 /min).",
+            "O da görünüyor ve preemption-thrash nedeninden doğuyor: dakikada preemption 592 /min (> 5 /min).",
+        ),
         ("vllm-0", "vllm-0"),
         ("Something nobody has a translation of.", "Something nobody has a translation of."),
     ],

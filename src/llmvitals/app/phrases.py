@@ -25,15 +25,17 @@ _SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z0-9\"'])")
 _INSIDE = re.compile(r" \((?P<inside>.+)\)(?P<end>[.:]?)", re.DOTALL)
 _BRACKETS = re.compile(r"(?P<before>.+?) \((?P<inside>.+)\)(?P<end>[.:]?)", re.DOTALL)
 _MEASURED = re.compile(r"(?P<what>.*?[^\s(]) (?P<number>(?:[<>≤≥]=? )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d]\S*)?)")
+BESIDE = " · "
 _BETWEEN = (": ", " and ")
 _NUMBER = r"((?:< )?-?[\d.,]+(?:e-?\d+)?(?: ?[^\s\d,;:.]+)?)"
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("value", "share", "span", "lowest", "highest"), _NUMBER),
     **dict.fromkeys(("count", "all", "pages", "seconds", "waiting"), r"([\d.,]+)"),
+    **dict.fromkeys(("cause", "other"), r"([\w-]+)"),
     "series": r"(\S+[^\s:])",
     "limit": r"([<>≤≥]=? .*[^.\s])",
 }
-"""Places that take numbers only, by their names; any other takes any text."""
+"""Places that take only what their names say; any other takes any text."""
 
 _LOWER: Mapping[str, str] = {"İ": "i", "I": "ı"}
 
@@ -60,6 +62,8 @@ def _told(text: str, language: str, depth: int) -> str:
     found = _known(text, language)
     if found or depth > _DEEPEST or not any(map(str.isalpha, text)):
         return found or text
+    if BESIDE in text:
+        return BESIDE.join(_told(piece, language, depth + 1) for piece in text.split(BESIDE))
     if said := _fitting(text, language, depth, whole=True):
         return said
     pieces = _SENTENCE.split(text)
@@ -71,11 +75,11 @@ def _told(text: str, language: str, depth: int) -> str:
         return "; ".join(_told(piece, language, depth + 1) for piece in text.split("; "))
     if said := _fitting(text, language, depth, whole=False):
         return said
+    if text.endswith("."):
+        return f"{_told(text[:-1], language, depth + 1)}."
     if match := _BRACKETS.fullmatch(text):
         before, inside = (_told(match[part], language, depth + 1) for part in ("before", "inside"))
         return f"{before} ({inside}){match['end']}"
-    if text.endswith("."):
-        return f"{_told(text[:-1], language, depth + 1)}."
     return _parted(text, language, depth)
 
 
