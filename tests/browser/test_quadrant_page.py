@@ -155,7 +155,7 @@ def test_the_picture_is_a_click_away_and_leads_to_a_replicas_verdict(page, url):
 def test_when_the_source_fails_the_last_picture_stays_and_is_called_old(page, url, fake):
     opened(page, url)
     fake.answers["/replicas"] = (500, b"")
-    page.has(".lv-line", "answered 500")
+    page.has(".lv-line", "answered with status 500")
     assert page.texts('[data-replica="vllm-0"]')
     fake.answers["/replicas"] = replicas(now=1_700_000_000.0)
     page.has(".lv-line", "Stale")
