@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 from click.testing import CliRunner
 
 from llmvitals.cli import COMMANDS, group
@@ -22,6 +23,7 @@ def test_the_sections_come_in_their_order() -> None:
         "How often it is right",
         "The two commands",
         "Point it at your server",
+        "In an incident, and before the next one",
         "Be woken by what matters",
         "See it in Grafana",
         "Support matrix",
@@ -47,9 +49,17 @@ def test_every_make_target_it_names_exists() -> None:
 def test_every_command_and_option_it_names_exists() -> None:
     for command, rest in re.findall(r"^(?:\$ )?llmvitals ([a-z]+)(.*)$", README, flags=re.M):
         assert command in COMMANDS
-        told = CliRunner().invoke(group, [command, "--help"]).output
-        for option in re.findall(r"(?<=\s)--?[a-z]+", rest.split("#")[0]):
+        words = rest.split("#")[0].split(" -- ")[0]  # what stands behind it is a command of its own
+        told = CliRunner().invoke(group, [command, *_below(command, words), "--help"]).output
+        for option in re.findall(r"(?<=\s)--?[a-z]+", words):
             assert re.search(rf"{option}\b", told), f"{command} {option}"
+
+
+def _below(command: str, words: str) -> list[str]:
+    """The command of a group that comes first in the words; none where it is no group."""
+    found = group.get_command(click.Context(group), command)
+    first = words.split()[:1]
+    return [word for word in first if isinstance(found, click.Group) and word in found.commands]
 
 
 def test_every_local_link_leads_somewhere() -> None:
