@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from llmvitals.capacity.bounds import Given, hold
 from llmvitals.capacity.layouts import Layout
 from llmvitals.capacity.model import Model
 from llmvitals.capacity.speed import Stored, largest_batch, machine, prefill_seconds, step_seconds
@@ -135,21 +136,20 @@ def repeatable(demand: Demand) -> float:
 
 
 def _check(demand: Demand) -> None:
-    for name, value, low, high in (
-        ("users", demand.users, 0.0, 1e9),
-        ("requests per minute", demand.requests_per_minute, 0.0, 1e6),
-        ("calls per request", demand.calls, 0.0, 1e5),
-        ("turns", demand.turns, 0.0, 1e4),
-        ("prompt tokens", demand.prompt, 0.0, 1e8),
-        ("output tokens", demand.output, 0.0, 1e8),
-        ("added tokens", demand.added + 1e-9, 0.0, 1e8),
-        ("cached share", demand.cached + 1e-9, 0.0, 1.0 + 1e-6),
-        ("seconds per token", demand.pace, 0.0, 1e4),
-    ):
-        if not low < value <= high:
-            raise SettingsError(
-                f"{name} is {value:g}", place="plan", remedy=f"Give a number above 0, {high:,g} at most."
-            )
+    hold(
+        (
+            Given("users", demand.users, 1e9),
+            Given("requests per minute", demand.requests_per_minute, 1e6),
+            Given("calls per request", demand.calls, 1e5),
+            Given("turns", demand.turns, 1e4),
+            Given("prompt tokens", demand.prompt, 1e8),
+            Given("output tokens", demand.output, 1e8),
+            Given("added tokens", demand.added, 1e8, zero=True),
+            Given("cached share", demand.cached, 1.0, zero=True),
+            Given("seconds per token", demand.pace, 1e4),
+        ),
+        place="plan",
+    )
 
 
 def plan(model: Model, stored: Stored, layout: Layout, demand: Demand, *, gpu: str, place: str = "plan") -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from llmvitals.capacity.bounds import Given, hold
 from llmvitals.capacity.gpus import BYTES, Gpu, gpu_of
 from llmvitals.capacity.layouts import Asked, Layout, layout, layouts
 from llmvitals.capacity.memory import OVERHEAD_GB_PER_GPU, UTILIZATION, Estimate, estimate, seats
@@ -98,24 +99,27 @@ def checked(question: Question) -> Question:
             remedy="Choose a listed one, or give its memory in GB.",
         )
     memory = question.memory_gb if question.memory_gb is not None else gpu.memory_gb if gpu else None
-    for name, value, low, high in (
-        ("memory per GPU", memory, 0.0, 10_000.0),
-        ("GPUs", question.gpus, 0.0, 1024.0),
-        ("pipeline stages", question.pipeline_parallel, 0.0, 1024.0),
-        ("utilization", question.utilization, 0.0, 1.0),
-        ("mean context", question.context, 0.0, 1e9),
-        ("overhead per GPU", question.overhead_gb + 1e-9, 0.0, 10_000.0),
-        ("service rate", question.service_rate, 0.0, 1e9),
-        ("acceptable wait", question.acceptable_wait, 0.0, 1e9),
-        ("pool", question.kv_capacity, 0.0, 1e12),
-    ):
-        if value is None and name != "memory per GPU":
-            continue
-        if value is None or not low < value <= high:
-            shown = "is missing" if value is None else f"is {value:g}"
-            raise SettingsError(
-                f"{name} {shown}", place=question.place, remedy=f"Give a number above 0, {high:,g} at most."
-            )
+    if memory is None:
+        raise SettingsError(
+            "memory per GPU is missing", place=question.place, remedy="Name a listed GPU, or give its memory in GB."
+        )
+    told = (  # what may be left out
+        ("service rate", question.service_rate, 1e9),
+        ("acceptable wait", question.acceptable_wait, 1e9),
+        ("pool", question.kv_capacity, 1e12),
+    )
+    hold(
+        (
+            Given("memory per GPU", memory, 10_000.0),
+            Given("GPUs", question.gpus, 1024.0),
+            Given("pipeline stages", question.pipeline_parallel, 1024.0),
+            Given("utilization", question.utilization, 1.0),
+            Given("mean context", question.context, 1e9),
+            Given("overhead per GPU", question.overhead_gb, 10_000.0, zero=True),
+            *(Given(name, value, most) for name, value, most in told if value is not None),
+        ),
+        place=question.place,
+    )
     if question.gpus % question.pipeline_parallel:
         raise SettingsError(
             f"{question.gpus} GPUs do not split into {question.pipeline_parallel} stages",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llmvitals.capacity.bounds import Given, hold
 from llmvitals.errors import SettingsError
 from llmvitals.simulator.clients import Answer
 from llmvitals.simulator.coarse import CoarseWorld
@@ -33,11 +34,10 @@ ARRIVALS = 500
 BLOCK = 16
 SEED = 20_260
 HIGH_QUANTILE = 0.95
-NOTHING = 1e-9
-"""Lets a share be 0 where all other numbers must be above it."""
 FEWEST = 20
+"""Requests under which a 95th percentile is no number, and which a queue must gain before it is said to grow."""
 GROWTH = 0.05
-"""Requests under which a 95th percentile is no number."""
+"""Share of the requests that came, from which a queue that gained so many is said to grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +152,18 @@ def _queued(world: CoarseWorld) -> int:
 
 def _check(side: Side, load: Load) -> None:
     needed = load.prompt + load.output
-    for name, value, least, most in (
-        ("calls per second", load.rate, 0.0, 1e6),
-        ("prompt tokens", load.prompt, 0.0, 1e7),
-        ("output tokens", load.output, 0.0, 1e7),
-        ("cached share", load.cached + NOTHING, 0.0, 1.0 + 2 * NOTHING),
-        ("replicas", side.replicas, 0.0, 1e5),
-        ("max_num_seqs", side.max_num_seqs, 0.0, 1e5),
-        ("max_num_batched_tokens", side.max_num_batched_tokens, 0.0, 1e7),
-    ):
-        if not least < value <= most:
-            raise SettingsError(
-                f"{name} is {value:g}", place="what-if", remedy=f"Give a number above 0, {most:,g} at most."
-            )
+    hold(
+        (
+            Given("calls per second", load.rate, 1e6),
+            Given("prompt tokens", load.prompt, 1e7),
+            Given("output tokens", load.output, 1e7),
+            Given("cached share", load.cached, 1.0, zero=True),
+            Given("replicas", side.replicas, 1e5),
+            Given("max_num_seqs", side.max_num_seqs, 1e5),
+            Given("max_num_batched_tokens", side.max_num_batched_tokens, 1e7),
+        ),
+        place="what-if",
+    )
     if side.pool_tokens < 2 * needed:
         raise SettingsError(
             f"a pool of {side.pool_tokens:,} tokens does not hold two requests of {needed:,.0f}",
