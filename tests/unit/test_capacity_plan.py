@@ -135,6 +135,16 @@ def test_a_plan_is_the_fewest_replicas_that_hold(demand):
     assert found.gpus == 2 * found.replicas
 
 
+@pytest.mark.parametrize("demand", [Demand(2000, 2, prompt=6000, output=20), Demand(1000, 2, prompt=3000, output=400)])
+def test_the_stages_of_a_pipeline_work_at_the_same_time(demand):
+    """Twice the GPUs in one replica, as two stages, do the work of two replicas: no more GPUs are needed in all."""
+    stored, made = stored_as(LLAMA, FP8), traffic(demand)
+    asked = Asked(FP8.gpu, FP8.memory_gb, stored, made.context)
+    alone, piped = (plan(LLAMA, stored, layout(LLAMA, asked, 1, 2, stages), demand, gpu=FP8.gpu) for stages in (1, 2))
+    assert piped.gpus <= alone.gpus + 2  # whole replicas of four
+    assert piped.enough.compute == pytest.approx(alone.enough.compute * alone.gpus / piped.gpus)
+
+
 def test_twice_the_users_need_about_twice_the_replicas_and_a_cache_spares_some():
     one, two = (planned(Demand(n, 2, prompt=3000, output=400)).replicas for n in (1000, 2000))
     assert one * 1.8 <= two <= one * 2

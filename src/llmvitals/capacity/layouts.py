@@ -94,7 +94,7 @@ def layout(model: Model, asked: Asked, replicas: int, tensor_parallel: int, pipe
     card = GPUS.get(asked.gpu)
     if card is None or why_not:
         return plain
-    # The stages of a pipeline work one after the other for one stream, each with the bandwidth of its own GPUs.
+    # The stages of a pipeline work one after the other for one stream, each with the bandwidth of its own GPUs (plan.Shape).
     one = machine(model, card, asked.stored, context=asked.context, tensor_parallel=tensor_parallel)
     in_stage = max(1.0, found.seats / pipeline_parallel)
     full = 1.0 / step_seconds(one, in_stage, asked.context)

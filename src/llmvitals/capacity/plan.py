@@ -114,6 +114,28 @@ class Plan:
     most_at_pace: int
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One replica: the GPUs of a stage with the whole model's work, how many such stages share it, and the pool's tokens.
+
+    Stages work at the same time, each for its part of the calls, and one after the other for each call: a prompt or a
+    token takes as long as on one stage's GPUs, and as many of them are under way as there are stages.
+    """
+
+    machine: Machine
+    stages: int
+    pool: int
+
+    def step(self, batch: float, context: float) -> float:
+        """Seconds per output token of ``batch`` calls in all stages together."""
+        return step_seconds(self.machine, max(1.0, batch / self.stages), context)
+
+    def most(self, context: float, seconds: float, seats: int) -> int:
+        """Calls, ``seats`` at most, whose tokens come within so many ``seconds``."""
+        each = largest_batch(self.machine, context, seconds, -(-seats // self.stages))
+        return min(seats, each * self.stages)
+
+
 def traffic(demand: Demand) -> Traffic:
     """Calls and tokens of a demand. Round k's prompt holds what all rounds before it said and got, so it grows with
     each.
@@ -166,25 +188,28 @@ def plan(model: Model, stored: Stored, layout: Layout, demand: Demand, *, gpu: s
         )
     if layout.why_not:
         raise SettingsError(layout.why_not, place=place, remedy="Take more GPUs per replica, or a shorter data type.")
-    one = machine(model, card, stored, context=made.context, tensor_parallel=layout.tensor_parallel)
-    alone = step_seconds(one, 1, made.context)
+    shape = Shape(
+        machine(model, card, stored, context=made.context, tensor_parallel=layout.tensor_parallel),
+        layout.pipeline_parallel,
+        layout.estimate.kv_budget_tokens,
+    )
+    alone = shape.step(1, made.context)
     if alone > demand.pace:
         raise SettingsError(
             f"a single stream already takes {alone * 1000:.0f} ms per token, and {demand.pace * 1000:.0f} ms are promised",
             place=place,
             remedy="Take more tensor parallelism or a shorter data type, or promise less.",
         )
-    budget = layout.estimate.kv_budget_tokens
-    replicas = _fewest(one, made, demand, budget, place)
-    enough = _use(one, made, replicas, budget)
-    short = _use(one, made, replicas - 1, budget) if replicas > 1 else None
-    most = largest_batch(one, made.context, demand.pace * (1.0 - min(enough.compute, 0.99)), layout.estimate.seats)
+    replicas = _fewest(shape, made, demand, place)
+    enough = _use(shape, made, replicas)
+    short = _use(shape, made, replicas - 1) if replicas > 1 else None
+    most = shape.most(made.context, demand.pace * (1.0 - min(enough.compute, 0.99)), layout.estimate.seats)
     return Plan(
         made,
         layout,
         replicas,
         replicas * layout.tensor_parallel * layout.pipeline_parallel,
-        _binds(one, made, demand, short, layout),
+        _binds(shape, made, demand, short),
         enough,
         short,
         enough.resident * replicas,
@@ -193,26 +218,26 @@ def plan(model: Model, stored: Stored, layout: Layout, demand: Demand, *, gpu: s
     )
 
 
-def _use(one: Machine, made: Traffic, replicas: int, budget: int) -> Use:
+def _use(shape: Shape, made: Traffic, replicas: int) -> Use:
     """How far each of so many replicas is used. Little's law twice over: calls stay for their prefill and for their
     steps, and steps last the longer the more calls there are; the smallest number that agrees with itself is found from
     below.
     """
     rate = made.calls / replicas
-    prefill = prefill_seconds(one, made.computed)
-    compute = rate * prefill
+    prefill = prefill_seconds(shape.machine, made.computed)
+    compute = rate * prefill / shape.stages
     if compute >= 1.0:
         return Use(replicas, float("inf"), compute, float("inf"), float("inf"), stable=False)
     resident, step = 0.0, 0.0
     for _ in range(ROUNDS):
-        step = step_seconds(one, max(1.0, resident), made.context) / (1.0 - compute)
+        step = shape.step(max(1.0, resident), made.context) / (1.0 - compute)
         found = rate * (prefill / (1.0 - compute) + made.output * step)
         if abs(found - resident) <= NEAR * found or found > MOST_RESIDENT:
             resident = found
             break
         resident = found
     stable = resident <= MOST_RESIDENT
-    kv = resident * made.context / budget if stable else float("inf")
+    kv = resident * made.context / shape.pool if stable else float("inf")
     return Use(replicas, kv, compute, step if stable else float("inf"), resident if stable else float("inf"), stable)
 
 
@@ -220,10 +245,10 @@ def _holds(use: Use, demand: Demand) -> bool:
     return use.stable and use.kv <= FILL and use.compute <= LOAD and use.step <= demand.pace
 
 
-def _fewest(one: Machine, made: Traffic, demand: Demand, budget: int, place: str) -> int:
+def _fewest(shape: Shape, made: Traffic, demand: Demand, place: str) -> int:
     """More replicas never hurt, so the fewest are found by halving."""
     high = 1
-    while not _holds(_use(one, made, high, budget), demand):
+    while not _holds(_use(shape, made, high), demand):
         high *= 2
         if high > MOST_REPLICAS:
             raise SettingsError(
@@ -234,11 +259,11 @@ def _fewest(one: Machine, made: Traffic, demand: Demand, budget: int, place: str
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _holds(_use(one, made, middle, budget), demand) else (middle, high)
+        low, high = (low, middle) if _holds(_use(shape, made, middle), demand) else (middle, high)
     return high
 
 
-def _binds(one: Machine, made: Traffic, demand: Demand, short: Use | None, layout: Layout) -> Binds:
+def _binds(shape: Shape, made: Traffic, demand: Demand, short: Use | None) -> Binds:
     """Whichever lets in fewer calls, the pool or the pace. A token's promised time goes to prompts between steps and to
     its own step, so that where prompts take more of it arithmetic binds, and else what the step waits for.
     """
@@ -246,12 +271,13 @@ def _binds(one: Machine, made: Traffic, demand: Demand, short: Use | None, layou
         return Binds.NOTHING
     if short.compute > LOAD:
         return Binds.COMPUTE
-    fitting = round(FILL * layout.estimate.kv_budget_tokens / made.context)
-    paced = largest_batch(one, made.context, demand.pace * (1.0 - short.compute), max(1, 2 * fitting))
+    fitting = round(FILL * shape.pool / made.context)
+    paced = shape.most(made.context, demand.pace * (1.0 - short.compute), max(1, 2 * fitting))
     if fitting <= paced:
         return Binds.KV
     if short.compute > HALF:
         return Binds.COMPUTE
-    cost = step_cost(one, paced, max(1, paced), round(paced * made.context), paced * made.context)
+    one, batch = shape.machine, max(1, paced // shape.stages)
+    cost = step_cost(one, batch, batch, round(batch * made.context), batch * made.context)
     by_memory, by_compute = cost.memory / one.bandwidth_efficiency, cost.compute / one.flops_efficiency
     return Binds.BANDWIDTH if by_memory >= by_compute else Binds.COMPUTE
