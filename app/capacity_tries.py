@@ -11,10 +11,9 @@ import streamlit as st
 import capacity_parts
 import picked
 from llmvitals.capacity.changes import Running, compare
-from llmvitals.capacity.layouts import Asked, layout
 from llmvitals.capacity.model import Model
-from llmvitals.capacity.plan import Demand, plan, repeatable, traffic
-from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, stored_as
+from llmvitals.capacity.plan import Demand, repeatable
+from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, planned
 from llmvitals.capacity.whatif import Load, Promise
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings
@@ -63,25 +62,12 @@ def ask_plan(model: Model, found: Answer, now: Now | None, settings: Settings) -
         )
         return
     demand = st.session_state["planned"]
-    question = found.question
-    per_stage = question.gpus // question.pipeline_parallel
     try:
-        stored = stored_as(model, question)
-        shape = Asked(
-            question.gpu,
-            question.memory_gb or 0.0,
-            stored,
-            traffic(demand).context,
-            question.utilization,
-            question.overhead_gb,
-        )
-        planned = plan(
-            model, stored, layout(model, shape, 1, per_stage, question.pipeline_parallel), demand, gpu=question.gpu
-        )
+        plan = planned(model, found.question, demand)
     except LlmvitalsError as error:
         picked.notice("settings", error.thing, error.place, error.remedy)
         return
-    st.html(capacity_parts.plan(planned))
+    st.html(capacity_parts.plan(plan))
     if demand.turns > 1:
         most = t(
             "Of all prompt tokens, {share} repeat what a round before said: the most that a prefix cache gives back to one agent.",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from llmvitals import capacity
 from llmvitals.capacity import Kept
+from llmvitals.capacity.known import KNOWN
 from llmvitals.capacity.model import further_token_bytes, sequence_bytes, state_bytes, token_bytes
 from llmvitals.capacity.report import Question, answer
 from llmvitals.errors import SettingsError
@@ -217,3 +218,13 @@ def test_whatever_stands_in_a_config_is_a_model_or_one_line(card, changes, neste
     for context in (1, 5000):
         assert sequence_bytes(model, context, 2) >= 0
     answer(model, Question(gpu="H100-80GB"))
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("Llama-3.3-70B", known.LLAMA_70B), ("Mixtral-8x7B", known.MIXTRAL), ("Qwen3-30B-A3B", known.QWEN3_30B)],
+)
+def test_a_known_model_has_the_shape_of_its_config(name, config):
+    shape = ("layers", "heads", "kv_heads", "head_dim", "hidden", "attention")
+    ours, theirs = KNOWN[name], read(config)
+    assert [getattr(ours, one) for one in shape] == [getattr(theirs, one) for one in shape]

@@ -11,7 +11,6 @@ from llmvitals.capacity.memory import (
     OVERHEAD_GB_PER_GPU,
     UTILIZATION,
     Estimate,
-    context_bytes,
     estimate,
     held_kv_heads,
     kv_budget_bytes,
@@ -21,7 +20,6 @@ from llmvitals.capacity.memory import (
 )
 from llmvitals.capacity.model import KEY_AND_VALUE, Cache, Kept, Model
 from llmvitals.capacity.queueing import littles_law, load_for, mm1_wait, queue_ceiling, wait_curve
-from llmvitals.capacity.weights import parameter_count
 
 __all__ = [
     "BYTES",
@@ -35,7 +33,6 @@ __all__ = [
     "Gpu",
     "Kept",
     "Model",
-    "context_bytes",
     "estimate",
     "gpu_of",
     "held_kv_heads",
@@ -45,7 +42,6 @@ __all__ = [
     "littles_law",
     "load_for",
     "mm1_wait",
-    "parameter_count",
     "queue_ceiling",
     "seats",
     "wait_curve",

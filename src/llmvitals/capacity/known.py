@@ -11,10 +11,14 @@ WINDOWED = frozenset({"Gemma-2-9B"})
 """Of which the table does not say that half the layers keep a window only."""
 
 
+HEADS: Mapping[str, int] = {"Qwen3-30B-A3B": 32}
+"""Attention heads of those whose heads together are not as wide as the model (``num_attention_heads`` of the config.json)."""
+
+
 def _of(one: hardware.Model) -> Model:
     return Model(
         one.layers,
-        max(1, one.hidden // one.head_dim),
+        HEADS.get(one.name, one.hidden // one.head_dim),
         one.kv_heads,
         one.head_dim,
         one.parameters,

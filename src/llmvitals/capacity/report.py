@@ -9,6 +9,7 @@ from llmvitals.capacity.gpus import BYTES, Gpu, gpu_of
 from llmvitals.capacity.layouts import Asked, Layout, layout, layouts
 from llmvitals.capacity.memory import OVERHEAD_GB_PER_GPU, UTILIZATION, Estimate, estimate, seats
 from llmvitals.capacity.model import Model
+from llmvitals.capacity.plan import Demand, Plan, plan, traffic
 from llmvitals.capacity.queueing import load_for, queue_ceiling, wait_curve
 from llmvitals.capacity.speed import Stored
 from llmvitals.errors import SettingsError
@@ -194,8 +195,19 @@ def _by_context(model: Model, question: Question, measured: int | None) -> tuple
     return (*held, *rows[len(held) : len(held) + 1])
 
 
-def _layouts(model: Model, question: Question, gpus: int) -> tuple[Layout, ...]:
-    asked = Asked(
+def planned(model: Model, question: Question, demand: Demand) -> Plan:
+    """The fewest replicas, each as the question describes one, that are enough for the demand.
+
+    The demand's own mean context counts, and the estimate of the pool. Raises :class:`SettingsError`.
+    """
+    question = checked(replace(question, context=traffic(demand).context))
+    per_stage = question.gpus // question.pipeline_parallel
+    one = layout(model, _asked(model, question), 1, per_stage, question.pipeline_parallel)
+    return plan(model, stored_as(model, question), one, demand, gpu=question.gpu)
+
+
+def _asked(model: Model, question: Question) -> Asked:
+    return Asked(
         question.gpu,
         question.memory_gb or 0.0,
         stored_as(model, question),
@@ -203,6 +215,10 @@ def _layouts(model: Model, question: Question, gpus: int) -> tuple[Layout, ...]:
         question.utilization,
         question.overhead_gb,
     )
+
+
+def _layouts(model: Model, question: Question, gpus: int) -> tuple[Layout, ...]:
+    asked = _asked(model, question)
     found = layouts(model, asked, gpus)
     own = (question.gpus // question.pipeline_parallel, question.pipeline_parallel)
     if gpus % question.gpus or any((one.tensor_parallel, one.pipeline_parallel) == own for one in found):

@@ -9,26 +9,6 @@ from __future__ import annotations
 import math
 
 
-def parameter_count(
-    *,
-    layers: int,
-    hidden: int,
-    heads: int,
-    kv_heads: int,
-    head_dim: int,
-    intermediate: int,
-    vocabulary: int,
-    tied: bool,
-) -> float:
-    """Weights of a dense gated-MLP decoder (the Llama shape), norms left out (under 0.01 %).
-
-    Per layer: query and output projections ``2 x hidden x heads x dim``, key and value ``2 x hidden x KV heads x dim``,
-    three MLP matrices; plus the embedding, twice when the output head is not tied to it. Llama-3-70B: 70.55e9.
-    """
-    each = attention(hidden, heads, kv_heads, head_dim, head_dim) + mlp(hidden, intermediate)
-    return layers * each + embedding(vocabulary, hidden, tied=tied)
-
-
 def embedding(vocabulary: int, hidden: int, *, tied: bool) -> float:
     """The embedding, and the output head where it is another matrix."""
     return vocabulary * hidden * (1 if tied else 2)

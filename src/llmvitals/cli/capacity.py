@@ -15,10 +15,9 @@ from llmvitals import capacity
 from llmvitals import settings as settings_file
 from llmvitals.capacity.changes import CHANGES, Compared, Running, compare
 from llmvitals.capacity.document import compared_document, document, plan_document
-from llmvitals.capacity.layouts import Asked, layout
 from llmvitals.capacity.model import Model
-from llmvitals.capacity.plan import Demand, Plan, plan, traffic
-from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, Question, answer, stored_as
+from llmvitals.capacity.plan import Demand, Plan
+from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, Question, answer, planned
 from llmvitals.capacity.whatif import Load, Promise
 from llmvitals.cli import capacity_text
 from llmvitals.cli.capacity_live import live
@@ -187,14 +186,14 @@ def command(**given: Any) -> None:  # noqa: ANN401  # one field of _Asked each
     model = model_config.model_of(config, place=str(asked.model_config), parameters=count)
     question = _question(asked, now)
     found = answer(model, question, total_gpus=asked.total_gpus)
-    planned = _plan(asked, now, model, question, settings) if asked.users is not None else None
+    plan = planned(model, question, _demand(asked, now, settings)) if asked.users is not None else None
     compared = _compared(asked, now, model, question, settings) if asked.changes else None
     if asked.as_json:
-        click.echo(json.dumps(_document(model, found, now, planned, compared), indent=2))
+        click.echo(json.dumps(_document(model, found, now, plan, compared), indent=2))
         return
     capacity_text.report(model, found, now)
-    if planned is not None:
-        capacity_text.plan(planned)
+    if plan is not None:
+        capacity_text.plan(plan)
     if compared is not None:
         capacity_text.compared(compared, now)
 
@@ -269,9 +268,9 @@ def _lengths(asked: _Asked, now: Now | None) -> tuple[float, float, float]:
     return prompt, output, cached
 
 
-def _plan(asked: _Asked, now: Now | None, model: Model, question: Question, settings: Settings) -> Plan:
+def _demand(asked: _Asked, now: Now | None, settings: Settings) -> Demand:
     prompt, output, cached = _lengths(asked, now)
-    demand = Demand(
+    return Demand(
         users=asked.users or 0.0,
         requests_per_minute=asked.requests_per_minute,
         calls=asked.calls,
@@ -282,12 +281,6 @@ def _plan(asked: _Asked, now: Now | None, model: Model, question: Question, sett
         cached=cached,
         pace=settings.slo.tpot_seconds,
     )
-    stored = stored_as(model, question)
-    memory = next(one.memory_gb for one in capacity.GPUS if one.name == question.gpu)
-    shape = Asked(question.gpu, memory, stored, traffic(demand).context, question.utilization, question.overhead_gb)
-    per_stage = question.gpus // question.pipeline_parallel
-    one = layout(model, shape, 1, per_stage, question.pipeline_parallel)
-    return plan(model, stored, one, demand, gpu=question.gpu)
 
 
 def _compared(asked: _Asked, now: Now | None, model: Model, question: Question, settings: Settings) -> Compared:
@@ -300,9 +293,10 @@ def _compared(asked: _Asked, now: Now | None, model: Model, question: Question, 
         if not equals:
             raise click.UsageError(f"'{text}' is no change; write it like max_num_seqs=64.")
         changes[name.strip()] = value.strip()
+    prompt, output, cached = _lengths(asked, now)
     running = Running(
         question,
-        Load(rate, *_lengths(asked, now)[:2], cached=_lengths(asked, now)[2]),
+        Load(rate, prompt, output, cached=cached),
         asked.replicas,
         asked.max_num_seqs,
         asked.max_num_batched_tokens,
@@ -311,12 +305,12 @@ def _compared(asked: _Asked, now: Now | None, model: Model, question: Question, 
 
 
 def _document(
-    model: Model, found: Answer, now: Now | None, planned: Plan | None, compared: Compared | None
+    model: Model, found: Answer, now: Now | None, plan: Plan | None, compared: Compared | None
 ) -> dict[str, Any]:
     return {
         **document(model, found),
         "live": _live_document(now) if now is not None else None,
-        "plan": plan_document(planned) if planned is not None else None,
+        "plan": plan_document(plan) if plan is not None else None,
         "what_if": compared_document(compared) if compared is not None else None,
     }
 
