@@ -72,9 +72,10 @@ def test_a_moment(text, t):
     assert choices.moment(text) == t
 
 
-def test_what_is_no_moment_is_refused_with_the_way_to_write_it():
+@pytest.mark.parametrize("text", ["yesterday", "nan", "inf", "1e300", "-1e300"])
+def test_what_is_no_moment_is_refused_with_the_way_to_write_it(text):
     with pytest.raises(SettingsError, match="Write 'now', or UTC as"):
-        choices.moment("yesterday")
+        choices.moment(text)
 
 
 def test_a_runbook_is_found_by_its_cause_and_nothing_else_is():

@@ -68,3 +68,8 @@ def test_a_moment_ago_is_now(seconds, past):
 
 def test_a_moment_is_one_that_the_app_reads():
     assert moment(told(to="1699996400000")["at"]) == NOW - 3600
+
+
+@pytest.mark.parametrize("to", ["now-999999999w", "now-3000w"])
+def test_a_time_before_anything_was_measured_shows_now(to):
+    assert told(instance="a", to=to) == {"instance": "a"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -200,6 +201,12 @@ def test_the_app_starts_on_loopback_with_the_settings_given(monkeypatch, tmp_pat
 )
 def test_moments(text, seconds):
     assert moment(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["yesterday", "nan", "inf", "1e300"])
+def test_what_is_no_moment_is_told_with_the_way_to_write_it(text):
+    with pytest.raises(click.BadParameter, match="is no moment; write"):
+        moment(text)
 
 
 def test_help_lists_every_command_without_loading_one():

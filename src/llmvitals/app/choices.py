@@ -14,6 +14,9 @@ SETTINGS_VARIABLE = "LLMVITALS_SETTINGS"
 SIGN_IN_VARIABLE, REQUIRED = "LLMVITALS_SIGN_IN", "required"
 """How ``llmvitals app`` tells the app that people must sign in, should the file that says so go away."""
 
+CALENDAR = (-62_135_596_800.0, 253_402_300_800.0)
+"""Unix seconds of the first moment that a date can be written for (year 1), and of the first that has none (year 10000)."""
+
 _FLAG = "--settings"
 
 
@@ -65,14 +68,25 @@ def moment(text: str) -> float | None:
     cleaned = text.strip().removesuffix("UTC").strip()
     if cleaned.lower() in ("", "now"):
         return None
-    try:
-        return float(cleaned)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(cleaned)
-    except ValueError:
+    found = seconds_of(cleaned)
+    if found is None:
         raise SettingsError(
             "is not a moment", place=f"time '{text}'", remedy="Write 'now', or UTC as 2026-10-29 14:03:22."
-        ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        )
+    return found
+
+
+def seconds_of(text: str) -> float | None:
+    """The moment that a text names, in unix seconds: those themselves, or ISO 8601 (UTC unless it says otherwise).
+
+    None for what is no moment, and for one that no calendar has (:data:`CALENDAR`).
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        try:
+            told = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        found = (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    return found if CALENDAR[0] <= found < CALENDAR[1] else None

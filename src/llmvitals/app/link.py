@@ -56,4 +56,5 @@ def _moment(text: str, now: float) -> float | None:
     if _MILLISECONDS.fullmatch(text):
         return int(text) / 1000
     ago = _AGO.fullmatch(text)
-    return now - int(ago[1]) * _UNITS[ago[2]] if ago else None
+    found = now - int(ago[1]) * _UNITS[ago[2]] if ago else None
+    return found if found is not None and found > 0 else None  # nothing was measured before 1970

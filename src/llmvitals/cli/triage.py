@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from msgspec import structs
 
 from llmvitals import settings as settings_file
+from llmvitals.app.choices import seconds_of
 from llmvitals.cli.duration import duration
 from llmvitals.cli.named_source import ENDPOINT, endpoint, not_whole
 from llmvitals.cli.screen import remark, show
@@ -50,19 +49,10 @@ EXIT_CODES: dict[Outcome, int] = {
 
 def moment(text: str) -> float:
     """Unix seconds of ``--at``: unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
-    try:
-        given = float(text)
-    except ValueError:
-        pass
-    else:
-        if not math.isfinite(given):
-            raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.")
-        return given
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.") from None
-    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    found = seconds_of(text)
+    if found is None:
+        raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.")
+    return found
 
 
 @click.command(name="triage")
