@@ -33,7 +33,7 @@ UNKNOWN = ""
 def main() -> None:
     """What is audited, what is known around it, and the findings."""
     st.html(parts.STYLE + audit_parts.STYLE)
-    st.html(audit_parts.top(t("Audit of a set-up"), t(ABOUT)))
+    st.html(parts.top(t("Audit of a set-up"), t(ABOUT)))
     if st.session_state.get("from") != (wanted := _wanted()):
         st.session_state["from"] = wanted
     st.segmented_control(
@@ -129,7 +129,7 @@ def show(report: Report, number: int) -> None:
     grave = [found for found in report.findings if found.severity > Severity.NOTE]
     notes = [found for found in report.findings if found.severity == Severity.NOTE]
     if not grave:
-        st.html(parts.line(audit_parts.nothing_grave(), t("What is worth knowing stands below.")))
+        st.html(parts.line(audit_parts.NOTHING_GRAVE, t("What is worth knowing stands below.")))
     for at, found in enumerate(grave):
         show_finding(found, f"{number}-{at}")
     if notes:

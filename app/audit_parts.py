@@ -16,11 +16,12 @@ BADGES: Mapping[Severity, Badge] = {
     Severity.NOTE: Badge(later("Worth knowing"), "question", Tone.QUIET),
 }
 NOTHING = Badge(later("Nothing found"), "check", Tone.GOOD)
+NOTHING_GRAVE = Badge(later("No error and no warning"), "check", Tone.GOOD)
+"""Notes alone are no fault."""
+
 NOT_AUDITED = Badge(later("Not audited"), "dash", Tone.QUIET)
 
 _SHEET = """
-.lv-page h1 { font-size:27px; line-height:1.2; margin:0 0 6px; padding:0; font-weight:700; }
-.lv-page p { margin:0; max-width:72ch; text-wrap:pretty; }
 .lv-setup { display:flex; flex-wrap:wrap; gap:2px 12px; align-items:baseline; margin:12px 0 0; }
 .lv-setup h2 { font-size:18px; margin:0; padding:0; font-weight:650; }
 [class*="st-key-finding-"] { gap:.35rem !important; margin-bottom:.4rem; }
@@ -31,11 +32,6 @@ _SHEET = """
 .lv-found a { color:inherit; text-decoration-color:var(--soft); text-underline-offset:2px; }
 """
 STYLE = f"<style>{_SHEET}</style>"
-
-
-def top(title: str, text: str) -> str:
-    """The page's heading and what it is about."""
-    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p></div>'
 
 
 def setup(report: Report, engine: str) -> str:
@@ -55,12 +51,7 @@ def nothing(report: Report, engine: str) -> str:
     """What is said where no rule holds."""
     badge = NOT_AUDITED if report.remark else NOTHING
     thing = t(report.remark, engine=engine) if report.remark else t("No rule holds for this set-up.")
-    return parts.line(Badge(t(badge.word), badge.icon, badge.tone), thing)
-
-
-def nothing_grave() -> Badge:
-    """Notes alone are no fault."""
-    return Badge(t("No error and no warning"), NOTHING.icon, NOTHING.tone)
+    return parts.line(badge, thing)
 
 
 def finding(found: Finding, *, runbook: bool) -> str:
@@ -71,7 +62,7 @@ def finding(found: Finding, *, runbook: bool) -> str:
     )
     return (
         f'<section class="lv lv-found lv-{badge.tone}" data-rule="{escape(found.rule)}" '
-        f'data-severity="{escape(found.severity.word)}">{parts.tag(Badge(t(badge.word), badge.icon, badge.tone))}'
+        f'data-severity="{escape(found.severity.word)}">{parts.tag(badge)}'
         f"<h3>{escape(said(found, found.title))}</h3><p>{escape(said(found, found.why).strip())}</p>"
         f'<div class="lv-note">{escape(t("Source"))}: {escape(found.source)}{link}</div></section>'
     )

@@ -74,7 +74,7 @@ def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> 
     window = t("{span} ending {moment}", span=with_unit(fleet.seconds, "seconds"), moment=clock(fleet.end))
     if at is None:
         window += ", " + t("{span} ago", span=with_unit(max(1.0, round(time.time() - fleet.end)), "seconds"))
-    st.html(fleet_parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
+    st.html(parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
     st.html(fleet_parts.notes(NOTICES["note"], source.name, fleet.notes)) if fleet.notes else None
     if not fleet.replicas and not fleet.services:
         picked.notice("no-replicas", remedy=t("Give the exporter targets, or choose another source."))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import parts
 from llmvitals.app.quadrant import Picture, Point, wrapped
@@ -18,8 +18,6 @@ CALM, WAITS, LIMIT = "#3d7fc4", "#d65a22", "#8a8f98"
 NAMES: Mapping[str, str] = dict(zip(PHASES, (later("Queue"), later("Prefill"), later("Decode")), strict=True))
 
 _SHEET = """
-.lv-page h1 { font-size:27px; line-height:1.2; margin:0 0 6px; padding:0; font-weight:700; }
-.lv-page p { margin:0; max-width:76ch; text-wrap:pretty; }
 .lv-counts { display:flex; flex-wrap:wrap; gap:8px; }
 .lv-counts > span { border:1px solid var(--line); border-left:4px solid var(--t); background:var(--b); border-radius:6px;
  padding:4px 12px; font-size:14px; } .lv-counts b { font-size:18px; margin-right:.35em; font-variant-numeric:tabular-nums; }
@@ -59,14 +57,6 @@ _SHEET = """
 STYLE = f"<style>{_SHEET}</style>"
 
 
-def top(title: str, text: str, facts: Iterable[str]) -> str:
-    """The page's heading, what it is about, and what is shown of which source."""
-    told = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
-    return (
-        f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p><div class="lv-meta">{told}</div></div>'
-    )
-
-
 def counts(board: Board) -> str:
     """How many replicas stand how, the worst first."""
     shown = "".join(
@@ -99,8 +89,8 @@ def _service(one: Service, source: str, heads: tuple[str, ...]) -> str:
     )
     told = "".join(f"<span>{number} × {parts.tag(badge)}</span>" for badge, number in one.counts)
     cells = (
-        f"{_link(one.worst, source, name)}{_small(under)}",
-        f"{parts.tag(one.badge)}{_small(said)}",
+        f"{parts.link(source, *one.worst, name)}{parts.small(under)}",
+        f"{parts.tag(one.badge)}{parts.small(said)}",
         f'<span class="c">{told}</span>' if one.told else escape(t("not told which")),
         str(one.hurt) if one.hurt else "",
         escape(one.waiting),
@@ -130,8 +120,8 @@ def _replica(row: Row, source: str, heads: tuple[str, ...]) -> str:
     since = t("last heard of at {moment} UTC", moment=row.since) if row.since else ""
     hurt = t("users are hurt") if row.hurt and not gone else ""
     cells = (
-        f"{_link((row.instance, row.model), source, row.instance)}{_small(row.model)}",
-        f"{parts.tag(row.badge)} {mark}{_small(' · '.join(filter(None, (hurt, since))))}",
+        f"{parts.link(source, row.instance, row.model)}{parts.small(row.model)}",
+        f"{parts.tag(row.badge)} {mark}{parts.small(' · '.join(filter(None, (hurt, since))))}",
         escape(row.waiting),
         escape(row.queue),
         escape(row.engine),
@@ -186,7 +176,7 @@ def _bar(one: Bar, source: str) -> str:
         for name, value, _ in one.phases
     )
     return (
-        f'<div data-bar="{escape(one.instance)}"><div class="h">{_link((one.instance, one.model), source, one.instance)}'
+        f'<div data-bar="{escape(one.instance)}"><div class="h">{parts.link(source, one.instance, one.model)}'
         f'<b>{escape(one.whole)}</b></div><div class="b" aria-hidden="true">{pieces}</div>'
         f'<div class="d">{escape(said)}</div></div>'
     )
@@ -253,15 +243,6 @@ def _up(value: float, picture: Picture) -> float:
 def notes(badge: Badge, source: str, listed: Iterable[str]) -> str:
     """What is to be said of how the list came about."""
     return "".join(parts.line(badge, f"{source}: {note}") for note in listed)
-
-
-def _link(key: tuple[str, str], source: str, text: str) -> str:
-    asked = urlencode({"source": source, "instance": key[0], "model": key[1]})
-    return f'<a href="./?{escape(asked)}" target="_self">{escape(text)}</a>'
-
-
-def _small(text: str) -> str:
-    return f"<small>{escape(text)}</small>" if text else ""
 
 
 def _table(heads: Iterable[str], body: str) -> str:

@@ -47,10 +47,10 @@ def main() -> None:
     except LlmvitalsError as error:
         picked.notice("settings", error.thing, error.place, error.remedy)
         return
-    st.html(shown.top(t(TITLE), t(ABOUT)))
+    st.html(parts.top(t(TITLE), t(ABOUT)))
     promises = choose_promises(settings)
     results(promises)
-    st.html(shown.heading(t("A load like the live one")))
+    st.html(parts.heading(t("A load like the live one")))
     found = picked.opened(sidebar, forget)
     if found is not None:
         live(*found, promises)
@@ -100,7 +100,7 @@ def results(promises: Promises) -> None:
         return
     told = sweeps(found.runs, promises)
     for index, sweep in enumerate(told):
-        st.html(shown.heading(shown.title_of(sweep)))
+        st.html(parts.heading(shown.title_of(sweep)))
         if sweep.points:
             st.html(shown.legend(sweep))
             st.altair_chart(shown.draw(sweep), width="stretch", key=f"goodput-{index}")

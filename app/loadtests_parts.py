@@ -7,7 +7,6 @@ from html import escape
 
 import altair as alt
 
-import parts
 from llmvitals.loadtest.document import kept_text, rate_text
 from llmvitals.loadtest.model import Note
 from llmvitals.loadtest.suggest import SEATS, STEP, Suggestion
@@ -51,11 +50,6 @@ STYLE = """<style>
 def say(note: Note) -> str:
     """A remark in the chosen language."""
     return t(note.text, **note.values)
-
-
-def top(title: str, about: str) -> str:
-    """The page's head."""
-    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(about)}</p></div>'
 
 
 def title_of(sweep: Sweep) -> str:
@@ -181,8 +175,3 @@ def remarks(sweep: Sweep) -> list[str]:
         for note in point.notes:
             levels.setdefault(say(note), []).append(f"{point.level:.4g}")
     return [t("At {levels} in flight: {what}", levels=", ".join(at), what=what) for what, at in levels.items()]
-
-
-def heading(text: str) -> str:
-    """A section's head."""
-    return parts.heading(text)

@@ -23,7 +23,7 @@ Known = tuple[EngineMap, ...]
 def main() -> None:
     """The view that the address names, and what is chosen in it."""
     st.html(parts.STYLE + matrix_parts.STYLE)
-    st.html(matrix_parts.top(t("What each source can say"), t(ABOUT)))
+    st.html(parts.top(t("What each source can say"), t(ABOUT)))
     known = engines()
     chosen = {name: st.query_params.get(name, "") for name in CHOICES}
     view = matrix.view(chosen["view"], chosen["kind"])

@@ -11,8 +11,6 @@ from words import later, t, tell
 
 # Columns of the wide table: that of the families stays in sight while the sources are moved under it.
 _SHEET = """
-.lv-page h1 { font-size:27px; line-height:1.2; margin:0 0 6px; padding:0; font-weight:700; }
-.lv-page p { margin:0; max-width:72ch; text-wrap:pretty; }
 .lv-few { width:100%; border-collapse:collapse; font-size:14px; overflow-wrap:normal; }
 .lv-few th, .lv-few td { text-align:left; vertical-align:top; border-bottom:1px solid var(--line); padding:5px 12px 5px 0; }
 .lv-few :is(th,td):last-child { padding-right:0; }
@@ -46,11 +44,6 @@ STYLE = f"<style>{_SHEET}</style>"
 
 HEADS = (later("Family"), later("How"), later("Source series"), later("Versions, or why not"))
 """Of the table of one source."""
-
-
-def top(title: str, text: str) -> str:
-    """The page's heading and what it is about."""
-    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p></div>'
 
 
 def overview(table: Overview) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
+from urllib.parse import urlencode
 
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind
@@ -129,9 +130,22 @@ def tag(badge: Badge) -> str:
     return f'<span class="lv-tag lv-{badge.tone}">{icon(badge.icon)}{escape(t(badge.word))}</span>'
 
 
-def top(title: str, text: str) -> str:
-    """A page's heading and what it is about."""
-    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p></div>'
+def top(title: str, text: str, facts: Iterable[str] = ()) -> str:
+    """A page's heading, what it is about, and what is shown of which source."""
+    told = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
+    meta = f'<div class="lv-meta">{told}</div>' if told else ""
+    return f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p>{meta}</div>'
+
+
+def link(source: str, instance: str, model: str, text: str = "") -> str:
+    """A name that leads to the triage of its scope; ``text``: what it is called, else the instance."""
+    asked = urlencode({"source": source, "instance": instance, "model": model})
+    return f'<a href="./?{escape(asked)}" target="_self">{escape(text or instance)}</a>'
+
+
+def small(text: str) -> str:
+    """A line under what a cell says; '' for none."""
+    return f"<small>{escape(text)}</small>" if text else ""
 
 
 def heading(text: str) -> str:
@@ -240,17 +254,19 @@ def classes(listed: Iterable[ClassRow]) -> str:
     """What each class of requests got of what it was promised. A cell carries its column's name, as a phone shows no heads."""
     of, goodput = escape(t("of")), escape(t(GOODPUT))
     body = "".join(
-        f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td>{_under(REQUESTS, c.requests)}'
+        f'<tr data-class="{escape(c.name)}"><td><b>{escape(c.name)}</b></td>{cell(t(REQUESTS), c.requests)}'
         f'<td data-head="{goodput}"><b>{escape(c.goodput)}</b> {of} {escape(c.objective)}</td><td>{tag(c.badge)}</td>'
-        f"{_under(TTFT, c.ttft)}{_under(TPOT, c.tpot)}{_under(BUDGET, c.budget)}{_under(SEEN, c.seen)}</tr>"
+        f"{cell(t(TTFT), c.ttft)}{cell(t(TPOT), c.tpot)}{cell(t(BUDGET), c.budget)}{cell(t(SEEN), c.seen)}</tr>"
         for c in listed
     )
     heads = (t(head) if head else "" for head in (REQUESTS, GOODPUT, "", TTFT, TPOT, BUDGET, SEEN))
     return table((t("Class"), *heads), body)
 
 
-def _under(head: str, text: str) -> str:
-    return f'<td data-head="{escape(t(head))}">{escape(text)}</td>'
+def cell(head: str, text: str, *, bold: bool = False) -> str:
+    """A cell that says its column's name on a phone."""
+    inside = f"<b>{escape(text)}</b>" if bold else escape(text)
+    return f'<td data-head="{escape(head)}">{inside}</td>'
 
 
 def table(heads: Iterable[str], body: str, caption: str = "") -> str:

@@ -77,7 +77,7 @@ def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> 
     window = t("{span} ending {moment}", span=with_unit(fleet.seconds, "seconds"), moment=clock(fleet.end))
     if at is None:
         window += ", " + t("{span} ago", span=with_unit(age, "seconds"))
-    st.html(quadrant_parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
+    st.html(parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
     if drawn.points:
         show_points(fleet, drawn, chosen, source)
     if drawn.missing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from urllib.parse import urlencode
 
 import altair as alt
 
@@ -20,8 +19,6 @@ ROOM = 0.03
 """What the axes reach beyond their ends, so that no point is cut in half."""
 
 _SHEET = """
-.lv-page h1 { font-size:27px; line-height:1.2; margin:0 0 6px; padding:0; font-weight:700; }
-.lv-page p { margin:0; max-width:76ch; text-wrap:pretty; }
 .lv-legend { display:flex; flex-wrap:wrap; gap:2px 22px; font-size:13.5px; }
 .lv-legend span { display:inline-flex; gap:.5em; align-items:center; }
 .lv-legend i { flex:none; width:11px; height:11px; border-radius:50%; background:#3d7fc4; }
@@ -167,14 +164,6 @@ def _data(rows: Sequence[Mapping[str, object]]) -> alt.InlineData:
     return alt.InlineData(values=[dict(row) for row in rows])
 
 
-def top(title: str, text: str, facts: Iterable[str]) -> str:
-    """The page's heading, what it is about, and what is shown of which source."""
-    told = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
-    return (
-        f'<div class="lv lv-page"><h1>{escape(title)}</h1><p>{escape(text)}</p><div class="lv-meta">{told}</div></div>'
-    )
-
-
 def legend() -> str:
     """What points look like, and why."""
     shown = (
@@ -198,59 +187,46 @@ def quadrants(picture: Picture) -> str:
 
 def lines(rows: Iterable[Line], source: str) -> str:
     """Every replica of the picture as a row; its name leads to its verdict."""
-    heads = LINES
-    body = "".join(_line(row, source, heads) for row in rows)
-    return _table(heads, body)
+    return _table(LINES, "".join(_line(row, source) for row in rows))
 
 
-def _line(row: Line, source: str, heads: tuple[str, ...]) -> str:
+def _line(row: Line, source: str) -> str:
     cells = (
         _named(row.instance, row.model, source),
-        f"{escape(tell(row.kv))}{_small(tell(row.kv_note))}",
-        f"{escape(tell(row.activity))}{_small(tell(row.joined))}",
+        f"{escape(tell(row.kv))}{parts.small(tell(row.kv_note))}",
+        f"{escape(tell(row.activity))}{parts.small(tell(row.joined))}",
         escape(tell(row.waiting)),
-        f"{escape(tell(row.where))}{_small(tell(row.apart))}",
-        f"{escape(tell(row.binds))}{_small(tell(row.binds_why))}",
+        f"{escape(tell(row.where))}{parts.small(tell(row.apart))}",
+        f"{escape(tell(row.binds))}{parts.small(tell(row.binds_why))}",
         parts.tag(row.badge),
     )
     told = "".join(
         f'<td{" class=n" if head in ("KV usage", "Waiting") else ""} data-l="{escape(t(head))}"><div>{cell}</div></td>'
-        for head, cell in zip(heads, cells, strict=True)
+        for head, cell in zip(LINES, cells, strict=True)
     )
     return f'<tr data-replica="{escape(row.instance)}">{told}</tr>'
 
 
 def missing(rows: Iterable[Missing], source: str) -> str:
     """The replicas without a place, and why."""
-    heads = MISSING
-    body = "".join(
-        f'<tr data-missing="{escape(row.instance)}">'
-        + "".join(
-            f'<td data-l="{escape(t(head))}"><div>{cell}</div></td>'
-            for head, cell in zip(
-                heads,
-                (
-                    _named(row.instance, row.model, source),
-                    escape(tell(row.known)) or escape(t("neither")),
-                    escape(tell(row.why)),
-                    parts.tag(row.badge),
-                ),
-                strict=True,
-            )
-        )
-        + "</tr>"
-        for row in rows
+    return _table(MISSING, "".join(_missing(row, source) for row in rows))
+
+
+def _missing(row: Missing, source: str) -> str:
+    cells = (
+        _named(row.instance, row.model, source),
+        escape(tell(row.known)) or escape(t("neither")),
+        escape(tell(row.why)),
+        parts.tag(row.badge),
     )
-    return _table(heads, body)
+    told = "".join(
+        f'<td data-l="{escape(t(head))}"><div>{cell}</div></td>' for head, cell in zip(MISSING, cells, strict=True)
+    )
+    return f'<tr data-missing="{escape(row.instance)}">{told}</tr>'
 
 
 def _named(instance: str, model: str, source: str) -> str:
-    asked = urlencode({"source": source, "instance": instance, "model": model})
-    return f'<a href="./?{escape(asked)}" target="_self">{escape(instance)}</a>{_small(model)}'
-
-
-def _small(text: str) -> str:
-    return f"<small>{escape(text)}</small>" if text else ""
+    return f"{parts.link(source, instance, model)}{parts.small(model)}"
 
 
 def _table(heads: Iterable[str], body: str) -> str:

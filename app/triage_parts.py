@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from urllib.parse import urlencode
 
 import parts
 from llmvitals.triage.compare import Comparison
@@ -14,6 +13,7 @@ from llmvitals.triage.outliers import Outlier
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Verdict
 from llmvitals.triage.view import OUTCOMES, Alike, Turn, cause_title, clock, moment
+from parts import cell
 from words import t, tell
 
 
@@ -96,17 +96,13 @@ def outliers(listed: Iterable[Outlier], source: str) -> str:
     """Who differs from its peers, in what and why; a name leads to that replica's own triage."""
     heads = (t("Replica"), t("Differs in"), t("It has"), t("Its peers have"), t("Why"))
     body = "".join(
-        f'<tr data-outlier="{escape(one.instance)}"><td><b>{_link(one, source)}</b></td>{cell(heads[1], t(one.title))}'
+        f'<tr data-outlier="{escape(one.instance)}"><td><b>{parts.link(source, one.instance, one.model)}</b></td>'
+        f"{cell(heads[1], t(one.title))}"
         f"{cell(heads[2], with_unit(one.value, one.unit), bold=True)}{cell(heads[3], _peers(one))}"
         f"{cell(heads[4], tell(one.reason) or t('its own numbers do not tell'))}</tr>"
         for one in listed
     )
     return parts.table(heads, body)
-
-
-def _link(one: Outlier, source: str) -> str:
-    asked = urlencode({"source": source, "instance": one.instance, "model": one.model})
-    return f'<a href="./?{escape(asked)}" target="_self">{escape(one.instance)}</a>'
 
 
 def _peers(one: Outlier) -> str:
@@ -152,9 +148,3 @@ def _moved(one: Moved) -> str:
     arrow = "↑" if one.now > one.before else "↓"
     judged = {True: t("worse"), False: t("better"), None: ""}[one.worse]
     return f"{arrow} {judged}".rstrip()
-
-
-def cell(head: str, text: str, *, bold: bool = False) -> str:
-    """A cell that says its column's name on a phone."""
-    inside = f"<b>{escape(text)}</b>" if bold else escape(text)
-    return f'<td data-head="{escape(head)}">{inside}</td>'
