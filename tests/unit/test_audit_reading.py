@@ -1,6 +1,8 @@
 """What the audit reads: commands, scripts, containers, manifests, pages and logs, and what it refuses in one line."""
 
+import contextlib
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -218,3 +220,45 @@ def test_no_text_breaks_it(data):
 def test_a_large_script_is_read_in_no_time():
     text = "export A=1\n" * 20_000 + "vllm serve m/x\n"
     assert len(reading.setups(text, place="given")) == 1
+
+
+def _doubled(line, first="x", times=40):
+    return first + "".join(line.format(at=chr(97 + i), after=chr(98 + i)) for i in range(times))
+
+
+UNFOLDING = {
+    "lists": _doubled("{after}: &{after} [*{at}, *{at}, *{at}, *{at}]\n", "kind: Pod\na: &a [x]\n", 20),
+    "merged maps": _doubled("{after}: &{after} {{<<: [*{at}, *{at}, *{at}]}}\n", "kind: Pod\na: &a {k: 1}\n", 20),
+    "variables": "A0=aaaaaaaaaa\n" + "".join(f"A{i + 1}=$A{i}$A{i}\n" for i in range(40)) + "vllm serve $A40\n",
+    "many variables": "A=" + "a" * 1000 + "\nvllm serve " + "$A " * 10_000,
+}
+
+
+@pytest.mark.parametrize("text", UNFOLDING.values(), ids=UNFOLDING)
+def test_what_unfolds_without_end_is_refused(text):
+    with pytest.raises(AuditError, match=r"unfolds|variables") as refused:
+        reading.setups(text, place="given")
+    assert refused.value.remedy
+
+
+def test_an_anchor_that_is_used_twice_is_read():
+    text = "x: &gpu {ipc: host, image: vllm/vllm-openai:v0.9.0}\nservices:\n"
+    text += "".join(f"  {name}: {{<<: *gpu, command: --model m/{name}}}\n" for name in ("a", "b"))
+    assert [one.place for one in reading.setups(text, place="given")] == ["service a", "service b"]
+
+
+@pytest.mark.parametrize(
+    "filling",
+    ["\n" * 60_000, " " * 60_000, "\t" * 60_000, "<<A\n" * 20_000, "${a:-" * 12_000, "a" * 60_000, "a " * 60_000],
+    ids=["lines", "spaces", "tabs", "documents", "variables", "one word", "words"],
+)
+def test_no_filling_makes_it_slow(filling):
+    began = time.process_time()
+    with contextlib.suppress(AuditError):
+        reading.setups(f"vllm serve m/x {filling}\n--max-num-seqs 3", place="given")
+    assert time.process_time() - began < 3.0, "the page's other readers wait for as long"
+
+
+def test_a_bare_comment_sign_hides_its_own_line_alone():
+    (found,) = reading.setups("vllm serve m/x #\n--max-num-seqs 3\n", place="given")
+    assert found.words[-2:] == ("--max-num-seqs", "3")

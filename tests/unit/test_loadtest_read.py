@@ -219,6 +219,7 @@ def test_genai_perf_summary():
         ("a.yaml", b"a: [", "is no YAML"),
         ("a.json", content({"hello": 1}), "no result of a load test"),
         ("a.json", content(detailed(ttfts=[0.5])), "is not whole"),
+        ("a.json", content(detailed(duration=10**400)), "has no duration"),
         ("a.json", content(detailed(duration=0)), "took no time"),
         ("a.json", content(detailed(ttfts=[None, 0.25, 0.0])), "has no time to first token"),
         ("a.json", content({"benchmarks": []}), "has no benchmarks"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -28,11 +29,11 @@ class Given:
 
 def read(words: Iterable[str], version: Version) -> tuple[tuple[Given, ...], tuple[str, ...]]:
     """The flags in their order, and the words that belong to none (the model's name, variables that are not known)."""
-    todo = list(words)
+    todo = deque(words)
     found: list[Given] = []
     loose: list[str] = []
     while todo:
-        word = todo.pop(0)
+        word = todo.popleft()
         if not word.startswith("-") or word.startswith(("-O", "-cc.", "-ac.")) or _is_number(word):
             loose.append(word)
             continue
@@ -45,14 +46,14 @@ def read(words: Iterable[str], version: Version) -> tuple[tuple[Given, ...], tup
         elif equals:
             value = _BOOLEANS.get(rest.lower(), rest) if takes == "switch" else rest
         elif takes == "switch":
-            value = _BOOLEANS[todo.pop(0).lower()] if todo and todo[0].lower() in ("true", "false") else TRUE
+            value = _BOOLEANS[todo.popleft().lower()] if todo and todo[0].lower() in ("true", "false") else TRUE
         elif takes == "list":
             taken: list[str] = []
             while todo and not _is_flag(todo[0]):
-                taken.append(todo.pop(0))
+                taken.append(todo.popleft())
             value = "\n".join(taken)
         elif todo and not _is_flag(todo[0]):
-            value = todo.pop(0)
+            value = todo.popleft()
         found.append(Given(name, value, spelled, known))
     return tuple(found), tuple(loose)
 

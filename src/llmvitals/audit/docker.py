@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,13 +36,13 @@ def run(words: Sequence[str]) -> Box | None:
     """The container that these words run; None where they are no ``docker run``."""
     if not words or words[0].rpartition("/")[2] not in _PROGRAMS or "run" not in words[1:4]:
         return None
-    todo = list(words[list(words).index("run") + 1 :])
+    todo = deque(words[list(words).index("run") + 1 :])
     env: dict[str, str] = {}
     said: dict[str, list[str]] = {}
     while todo and todo[0].startswith("-"):
-        option, equals, value = todo.pop(0).partition("=")
+        option, equals, value = todo.popleft().partition("=")
         if option not in _SWITCHES and not equals and todo:
-            value = todo.pop(0)
+            value = todo.popleft()
         said.setdefault(option, []).append(value)
     for pair in (*said.get("-e", []), *said.get("--env", [])):
         name, equals, value = pair.partition("=")
@@ -61,7 +62,7 @@ def run(words: Sequence[str]) -> Box | None:
         ),
         cache_kept=bool(mounts),
     )
-    return Box(todo[0], (*entry, *todo[1:]), env, around)
+    return Box(todo[0], (*entry, *list(todo)[1:]), env, around)
 
 
 def _gpus(text: str) -> int | None:

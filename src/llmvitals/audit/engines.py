@@ -53,12 +53,16 @@ IMAGES: tuple[tuple[str, str], ...] = (
 """Engine, and what its images are called."""
 
 _LONGEST = 4
+_FIRST = re.compile(r"(?:python|vllm|sglang|text-generation|llama-server|ollama|trtllm|lmdeploy)")
+"""What the first of these words begins with."""
 
 
 def started(words: Sequence[str], *, image: str = "") -> Run | None:
     """The engine that these words start; with an image whose entry point is the engine, all of them are its own."""
     bare = [word.rpartition("/")[2] if word.startswith(("/", "./")) else word for word in words]
     for at in range(len(bare)):
+        if not _FIRST.match(bare[at]):
+            continue
         for engine, pattern in STARTS:
             for length in range(_LONGEST, 0, -1):
                 if re.fullmatch(pattern, " ".join(bare[at : at + length])):

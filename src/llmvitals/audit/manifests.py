@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import yaml
 
 from llmvitals.audit import flags, podspec, shell
 from llmvitals.audit.docker import size
-from llmvitals.audit.model import Around, AuditError, Setup
+from llmvitals.audit.model import LARGEST, Around, AuditError, Setup
 
-LARGEST = 2_000_000
-"""Characters of a file that are read; no manifest is longer."""
+
+class _Expands(yaml.YAMLError):
+    """What its aliases stand for is more than anybody wrote."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a document whose aliases unfold into more than is read of a file (a "billion laughs")."""
+
+    def compose_document(self) -> yaml.Node | None:
+        found = super().compose_document()
+        if found is not None and _size(found, {}) > LARGEST:
+            raise _Expands
+        return found
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Nodes below and with this one, each alias counted as all that it stands for."""
+    if id(node) not in known:
+        known[id(node)] = 1  # of what holds itself, once
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else ()
+        below = node.value if isinstance(node, yaml.SequenceNode) else parts
+        known[id(node)] = 1 + sum(_size(each, known) for each in below)
+    return known[id(node)]
 
 
 def setups(text: str, *, place: str) -> tuple[Setup, ...]:
     """Every engine of the documents. Raises :class:`AuditError` for what is no YAML."""
     try:
-        documents = [doc for doc in yaml.safe_load_all(text) if isinstance(doc, dict)]
+        documents = [doc for doc in yaml.load_all(text, Loader=_Loader) if isinstance(doc, dict)]
+    except _Expands:
+        raise AuditError("unfolds into too much", place=place, remedy="Write its aliases out.") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
@@ -124,8 +149,10 @@ def _split(line: str) -> Sequence[str]:
         return line.split()
 
 
-_YAML = re.compile(r"^\s*(apiVersion|services|kind|containers)\s*:|^\s*\{\s*\"(apiVersion|kind|items)\"", re.MULTILINE)
-_HERE = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\s*$", re.MULTILINE | re.DOTALL)
+_YAML = re.compile(
+    r"^[ \t]*(apiVersion|services|kind|containers)\s*:|^[ \t]*\{\s*\"(apiVersion|kind|items)\"", re.MULTILINE
+)
+_HERE = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 _KEYS = re.compile(r"^([A-Za-z][\w-]*):(?: .*)?$", re.MULTILINE)
 
 
@@ -139,5 +166,20 @@ def looks(text: str) -> bool:
 
 def inside(text: str) -> str:
     """The manifests that a script feeds to kubectl (``<<EOF``); the text itself without any."""
-    bodies = [body for _, body in _HERE.findall(text) if _YAML.search(body)]
+    bodies = [body for body in _fed(text.split("\n")) if _YAML.search(body)]
     return "\n---\n".join(bodies) if bodies else text
+
+
+def _fed(lines: Sequence[str]) -> Iterator[str]:
+    """What stands between ``<<WORD`` and the line that is that word."""
+    ends: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        ends.setdefault(line.strip(), []).append(at)
+    after = 0
+    for at, line in enumerate(lines):
+        begun = _HERE.search(line) if at >= after else None
+        found = ends.get(begun[1], []) if begun else []
+        end = bisect_right(found, at)
+        if end < len(found):
+            after = found[end] + 1
+            yield "\n".join(lines[at + 1 : found[end]])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Values = Mapping[str, object]
 """What stands in the braces of a rule's words."""
 
+LARGEST = 2_000_000
+"""Characters of a text that are read, and of what its variables and aliases stand for; no manifest is longer."""
+
 
 class AuditError(LlmvitalsError):
     """What was given cannot be read as a set-up of an engine."""

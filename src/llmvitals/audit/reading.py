@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.audit import manifests, shell, told
-from llmvitals.audit.model import AuditError, Setup
+from llmvitals.audit.model import LARGEST, AuditError, Setup
 
 REMEDY = (
     "Give a 'vllm serve ...' command, a script or 'docker run' with one, a manifest or a Compose file, the cache_config_info "
@@ -13,8 +13,8 @@ REMEDY = (
 
 def setups(text: str, *, place: str) -> tuple[Setup, ...]:
     """Every engine in a text. Raises :class:`AuditError` for what holds none, and for what cannot be read."""
-    if len(text) > manifests.LARGEST:
-        raise AuditError("is too long", place=place, remedy=f"Give at most {manifests.LARGEST:,} characters.")
+    if len(text) > LARGEST:
+        raise AuditError("is too long", place=place, remedy=f"Give at most {LARGEST:,} characters.")
     text = text.lstrip("\ufeff")
     if not text.strip():
         raise AuditError("is empty", place=place, remedy=REMEDY)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from llmvitals.audit import docker
 from llmvitals.audit.engines import started
-from llmvitals.audit.model import Around, AuditError, Setup
+from llmvitals.audit.model import LARGEST, Around, AuditError, Setup
 
-_COMMENT = re.compile(r"^\s*#.*$|\s#\s.*$", re.MULTILINE)
-_CONTINUED = re.compile(r"[ \t]*\\[ \t]*\r?\n\s*")
-_CARRIED = re.compile(r"[ \t]*\r?\n(?=[ \t]*--[A-Za-z])")
+_COMMENT = re.compile(r"^[^\S\n]*#.*$|\s#(?:[^\S\n].*)?$", re.MULTILINE)
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n\s*")
+_CARRIED = re.compile(r"\r?\n(?=[ \t]*--[A-Za-z])")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|\$?\((\w+)\)|(\w+))")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]{0,500}))?\}|\$?\((\w+)\)|(\w+))")
 _BREAKS = frozenset(";&|\n()")
 _DEEPEST = 3
+_LONGEST = 100_000
+"""Characters of one word, once its variables are put in: each may be made of others, twice as long every time."""
 
 
 def setups(
@@ -54,7 +56,7 @@ def statements(text: str, place: str) -> Iterator[list[str]]:
 
 def _of(words: list[str], known: dict[str, str], place: str, depth: int) -> list[Setup]:
     """The engines of one statement; assignments stay for those after it."""
-    words = [expanded(word, known) for word in words]
+    words = _expanded(words, known)
     own: dict[str, str] = {}
     while words and (
         words[0] in ("export", "env", "exec", "sudo", "nohup", "time", "set") or _ASSIGNED.fullmatch(words[0])
@@ -92,13 +94,24 @@ def of_container(
     image: str, words: tuple[str, ...], env: Mapping[str, str], around: Around, place: str, depth: int = 0
 ) -> list[Setup]:
     """The engine of a container: what its words start, or what its image does with them."""
-    listed = [expanded(word, env) for word in words]
+    listed = _expanded(words, env)
     inner = script_of(listed)
     found = list(setups(inner, place=place, env=env, depth=depth + 1)) if inner else []
     if not found and not inner and (run := started(listed, image=image)):
         found = [Setup(place, run.engine, run.words, env)]
     version = docker.tag_version(image)
     return [replace(one, around=around, version=version) for one in found]
+
+
+def _expanded(words: Sequence[str], known: Mapping[str, str]) -> list[str]:
+    found: list[str] = []
+    size = 0
+    for word in words:
+        found.append(expanded(word, known))
+        size += len(found[-1])
+        if size > LARGEST:
+            raise AuditError("is too long once its variables are put in", place="the command", remedy="Write it out.")
+    return found
 
 
 def expanded(word: str, known: Mapping[str, str]) -> str:
@@ -108,4 +121,14 @@ def expanded(word: str, known: Mapping[str, str]) -> str:
         name = found[1] or found[3] or found[4]
         return known.get(name) or (found[2] if found[2] is not None else found[0])
 
-    return _VARIABLE.sub(value, word)
+    left = _LONGEST
+
+    def fitting(found: re.Match[str]) -> str:
+        nonlocal left
+        text = value(found)
+        left -= len(text)
+        if left < 0:
+            raise AuditError("has a word that its variables make endless", place="the command", remedy="Write it out.")
+        return text
+
+    return _VARIABLE.sub(fitting, word)

@@ -11,8 +11,8 @@ from llmvitals.audit.arguments import FALSE, TRUE, real
 from llmvitals.audit.defaults import V0, V1
 from llmvitals.audit.model import Setup
 
-_INFO = re.compile(r"(\w[\w:]*cache_config_info)\{(.*?)\}", re.DOTALL)
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_INFO = re.compile(r"(?<![\w:])(\w[\w:]*cache_config_info)\{(.*?)\}", re.DOTALL)
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 _PAGE = re.compile(
     r"cache_config_info\{|^llm_kv_block_tokens\b|^llm_prefix_caching_enabled\b|^# TYPE vllm:", re.MULTILINE
 )

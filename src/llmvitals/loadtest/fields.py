@@ -40,7 +40,7 @@ def number(value: object) -> float | None:
         return None
     try:
         found = float(value)  # type: ignore[arg-type]  # what has no float is told by the exception
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
 
