@@ -179,3 +179,20 @@ def test_a_class_of_a_model_is_still_its_class_under_another_name(tmp_path, ran_
     assert wanted.hurt
     assert (made.incident.main.outcome, made.incident.main.hurt) == (wanted.outcome, wanted.hurt)
     assert "tiny" not in (tmp_path / "r" / "capture" / "capture.json").read_text()
+
+
+@pytest.mark.parametrize("between", ["\u2028", "\x85", "\x0c", "\x1e"])
+def test_a_character_that_ends_lines_elsewhere_ends_none_of_a_page(between):
+    page = f'vllm:num_requests_running{{model_name="m",api_key="first{between}second"}} 1\n'
+    assert b"second" not in Redactor().page(page.encode())
+
+
+def test_a_windows_name_is_one_name(tmp_path):
+    page = (
+        b'vllm:num_requests_running{model_name="m\\\\new-7b",hostname="CORP\\\\node9"} 1\n'
+        b'vllm:num_requests_waiting{model_name="m\\\\new-7b"} 0\n'
+    )
+    recording = Recording((RawTarget("a:8000", "auto", tuple(RawPage(3.0 * i, 0.01, 200, page) for i in range(8))),))
+    make(recording, Settings(), About("x", 1.0, anonymised=True), tmp_path / "r")
+    files = files_of((tmp_path / "r" / "incident.zip").read_bytes())
+    assert [file for file, body in files.items() for name in (b"node9", b"new-7b") if name in body] == []

@@ -121,7 +121,7 @@ class Redactor:
         text = body.decode(errors="surrogateescape")
         if text[:64].lstrip()[:1] in "{[<":
             return self.text(text).encode(errors="surrogateescape")
-        return "".join(map(self._line, text.splitlines(keepends=True))).encode(errors="surrogateescape")
+        return "\n".join(map(self._line, text.split("\n"))).encode(errors="surrogateescape")
 
     def _line(self, line: str) -> str:
         if line.startswith("#"):
@@ -133,8 +133,7 @@ class Redactor:
         return _LABEL.sub(self._pair, line) if '"' in line else line
 
     def _pair(self, found: re.Match[str]) -> str:
-        value = _UNESCAPES.sub(_unescaped, found[2]) if "\\" in found[2] else found[2]
-        return f'{found[1]}="{self.label(found[1], value).translate(_ESCAPES)}"'
+        return f'{found[1]}="{self.label(found[1], unescaped(found[2])).translate(_ESCAPES)}"'
 
     def _hidden(self, found: re.Match[str]) -> str:
         start, end = found.span("s")
@@ -148,6 +147,11 @@ class Redactor:
 
 
 _PLACEHOLDER = re.compile(r"\[secret-\d+\][,;.)}\]]*")
+
+
+def unescaped(value: str) -> str:
+    """A label's value, from how it stands on a page."""
+    return _UNESCAPES.sub(_unescaped, value) if "\\" in value else value
 
 
 def _unescaped(found: re.Match[str]) -> str:

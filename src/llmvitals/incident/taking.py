@@ -11,7 +11,7 @@ from typing import overload
 import msgspec
 
 from llmvitals.incident.aliases import NAMING, Aliases
-from llmvitals.incident.redaction import Redactor, cleaned
+from llmvitals.incident.redaction import Redactor, cleaned, unescaped
 from llmvitals.settings import Service, Slo
 from llmvitals.sources.capture import MAX_PAGE_BYTES, RawTarget
 from llmvitals.sources.recording import Recording
@@ -73,7 +73,7 @@ def _named(recording: Recording) -> Iterator[tuple[str, str]]:
             seen.update(_LABEL.findall(_plain(page.body or b"")))
     for label, value in seen:
         kind = NAMING.get(label.decode())
-        text = value.decode(errors="replace").replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n")
+        text = unescaped(value.decode(errors="surrogateescape"))
         if kind is not None and text and text not in known:
             yield kind, text
 
