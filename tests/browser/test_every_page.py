@@ -17,6 +17,8 @@ from support.fake_exporter import FakeExporter
 if find_spec("streamlit") is None or find_spec("selenium") is None:
     pytest.skip("the app needs streamlit, its test selenium", allow_module_level=True)
 
+from selenium.webdriver import ActionChains, Keys
+
 from support.browser import DESKTOP, PHONE, picture, streamlit
 
 pytestmark = pytest.mark.browser
@@ -101,4 +103,29 @@ def test_a_page_holds_at_every_width_in_every_language_and_theme(page, url, path
         known = {english for english, said in catalogue(language).items() if english != said and " " in english}
         lines = {line.strip() for line in page.run("return document.body.innerText").splitlines()}
         assert lines & known == set()
+    page.leave()
+
+
+# What can be operated and is shown; of a group of radio buttons one is reached by Tab, the others by arrows.
+CONTROLS = """[...document.querySelectorAll(':is(.stMain, .stSidebar) :is(a[href], button, input, textarea, summary)')]
+  .filter(e => e.checkVisibility({opacityProperty: true, visibilityProperty: true}) && !e.disabled
+    && (e.tagName === 'SUMMARY' || !e.closest('details:not([open])')) && e.tabIndex >= 0 && e.getAttribute('role') !== 'radio'
+    && !(e.type === 'radio') && !e.closest('[aria-hidden="true"]'))"""
+LEFT = (
+    f"return ({CONTROLS}).filter(e => !e.dataset.reached)"
+    ".map(e => (e.getAttribute('aria-label') || e.innerText || e.type).slice(0, 40))"
+)
+
+
+@pytest.mark.parametrize("path", ["", "fleet", "capacity", "audit"])
+def test_every_control_is_reached_by_tab(page, url, path):
+    page.open(f"{url}/{path}", DESKTOP)
+    page.until(f"document.querySelectorAll({SHOWN!r}).length > 0 && {SETTLED}", "the page")
+    page.driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    for _ in range(page.run(f"return ({CONTROLS}).length") + 40):
+        ActionChains(page.driver).send_keys(Keys.TAB).perform()
+        page.run("document.activeElement.dataset.reached = '1'")
+        if not page.run(LEFT):
+            break
+    assert page.run(LEFT) == []
     page.leave()
