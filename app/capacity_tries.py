@@ -10,6 +10,7 @@ import streamlit as st
 
 import capacity_parts
 import picked
+from llmvitals.audit import defaults
 from llmvitals.capacity.changes import Running, compare
 from llmvitals.capacity.model import Model
 from llmvitals.capacity.plan import Demand, repeatable
@@ -85,6 +86,7 @@ def ask_change(model: Model, found: Answer, now: Now | None, settings: Settings)
     """The deployment as it is, and one or several changes; both are simulated when the button is pressed."""
     question = found.question
     tag = now.instance if now is not None else ""
+    usual_seats, usual_step = defaults.usual(question.gpu, question.memory_gb or 0.0)
     with st.form("whatif", border=False):
         one, two = st.columns(2, gap="medium")
         one.markdown(f"**{t('As it is')}**")
@@ -94,8 +96,10 @@ def ask_change(model: Model, found: Answer, now: Now | None, settings: Settings)
                 one, t("Calls per second"), f"now-rate-{tag}", now.rate if now is not None and now.rate else RATE
             )
             replicas = int(number(one, t("Replicas"), f"now-replicas-{tag}", 1.0, whole=True))
-            seats = int(number(one, t("max_num_seqs"), f"now-seats-{tag}", 256.0, whole=True))
-            batch = int(number(one, t("max_num_batched_tokens"), f"now-batch-{tag}", 2048.0, whole=True))
+            seats = int(number(one, t("max_num_seqs"), f"now-seats-{tag}-{question.gpu}", usual_seats, whole=True))
+            batch = int(
+                number(one, t("max_num_batched_tokens"), f"now-batch-{tag}-{question.gpu}", usual_step, whole=True)
+            )
             prompt = number(one, t("Prompt tokens"), f"now-prompt-{tag}", told(now, "prompt", PROMPT))
             output = number(one, t("Output tokens"), f"now-output-{tag}", told(now, "output", OUTPUT))
             cached = number(

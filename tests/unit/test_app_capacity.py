@@ -146,6 +146,7 @@ def test_a_plan_is_worked_out_when_asked(page):
 def test_a_change_is_simulated_when_asked_and_is_said_to_be_simulated(page):
     app = page(**KNOWN)
     assert "data-whatif" not in html(app)
+    assert field(app.number_input, "now-seats--H100-80GB").value == 1024  # what vLLM takes there by itself
     field(app.text_input, "if-replicas").set_value("+1")
     shown = html(press(app, "Simulate both"))
     assert 'data-whatif="replicas +1"' in shown

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from llmvitals.app.runbook import languages
-from llmvitals.audit import flags, reading
+from llmvitals.audit import defaults, flags, reading
 from llmvitals.audit.document import document
 from llmvitals.audit.hardware import hardware
 from llmvitals.audit.judge import audit, version_of
@@ -131,3 +131,15 @@ def test_a_release_that_is_none_is_refused():
             version_of(text)
     assert version_of("v0.6.3.post1") == (0, 6, 3)
     assert flags.newest() > (0, 30, 0)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gb", "usual"),
+    [("A100-80GB", 80, (256, 2048)), ("H100-80GB", 80, (1024, 8192)), ("L40S-48GB", 48, (256, 2048))],
+)
+def test_what_an_engine_takes_by_itself_is_the_newest_releases(gpu, gb, usual):
+    """EngineArgs.get_batch_defaults: more from 70 GiB on, but not on an A100."""
+    assert defaults.usual(gpu, gb) == usual
+    alone = {"chunked": True, "context": None}
+    release = flags.newest(), defaults.V1, gpu, gb
+    assert usual == (defaults.seats(*release), defaults.step_tokens(*release, **alone))

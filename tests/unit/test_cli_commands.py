@@ -94,7 +94,7 @@ def test_capacity_plans_for_users_and_tries_a_change(llama):
         ("max_num_seqs", "is no change"),
         ("colour=red", "'colour' cannot be changed"),
         ("max_num_seqs=many", "'many' is no whole number"),
-        ("max_num_seqs=-300", "would be -44"),
+        ("max_num_seqs=-1324", "would be -300"),
         ("kv_dtype=fp3", "'fp3' is not known"),
         ("utilization=0.1", "does not hold two requests"),
     ],

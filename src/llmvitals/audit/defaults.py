@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmvitals.audit import flags
 from llmvitals.audit.flags import Version
 
 V0, V1 = "V0", "V1"
@@ -91,6 +92,13 @@ def step_tokens(
     if chunked:
         return base
     return None if base is None or context is None else max(context, base)
+
+
+def usual(gpu: str, memory_gb: float) -> tuple[int, int]:
+    """``max_num_seqs`` and ``max_num_batched_tokens`` of the newest release that was read, on GPUs of that name and memory."""
+    found = _batch(flags.newest())
+    tier = _tier(found, gpu, memory_gb)
+    return found.seats[tier], found.tokens[tier]
 
 
 def chunked(version: Version, engine: str, context: int | None) -> bool | None:

@@ -20,14 +20,15 @@ PLACE = "what-if"
 class Running:
     """A deployment and its traffic: ``replicas`` of what the question describes, all of which share the ``load``.
 
-    A pool that was measured (``question.kv_capacity``) is that of one replica.
+    A pool that was measured (``question.kv_capacity``) is that of one replica. What an engine's ``max_num_seqs`` and
+    ``max_num_batched_tokens`` are where nobody set them depends on its release and GPU: ``audit.defaults`` has them.
     """
 
     question: Question
     load: Load
-    replicas: int = 1
-    max_num_seqs: int = 256
-    max_num_batched_tokens: int = 2048
+    replicas: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

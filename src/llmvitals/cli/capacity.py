@@ -13,6 +13,7 @@ import click
 
 from llmvitals import capacity
 from llmvitals import settings as settings_file
+from llmvitals.audit import defaults
 from llmvitals.capacity.changes import CHANGES, Compared, Running, compare
 from llmvitals.capacity.document import compared_document, document, plan_document
 from llmvitals.capacity.model import Model
@@ -111,9 +112,14 @@ _OPTIONS: tuple[Decorator, ...] = (
         metavar="NAME=VALUE",
         help=f"Simulate the traffic before and after a change: {', '.join(CHANGES)}.",
     ),
-    click.option("--max-num-seqs", type=WHOLE, default=256, show_default=True, help="Of the engine as it is."),
     click.option(
-        "--max-num-batched-tokens", type=WHOLE, default=2048, show_default=True, help="Of the engine as it is."
+        "--max-num-seqs", type=WHOLE, show_default="vLLM's on this GPU", help="Of the engine before the change."
+    ),
+    click.option(
+        "--max-num-batched-tokens",
+        type=WHOLE,
+        show_default="vLLM's on this GPU",
+        help="Of the engine before the change.",
     ),
     click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file: promises (slo)."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON only."),
@@ -152,8 +158,8 @@ class _Asked:
     cached: float | None
     rate: float | None
     changes: tuple[str, ...]
-    max_num_seqs: int
-    max_num_batched_tokens: int
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
     settings_path: Path | None
     as_json: bool
 
@@ -294,12 +300,14 @@ def _compared(asked: _Asked, now: Now | None, model: Model, question: Question, 
             raise click.UsageError(f"'{text}' is no change; write it like max_num_seqs=64.")
         changes[name.strip()] = value.strip()
     prompt, output, cached = _lengths(asked, now)
+    card = capacity.gpu_of(question.gpu)
+    seats, step = defaults.usual(question.gpu, card.memory_gb if card is not None else 0.0)
     running = Running(
         question,
         Load(rate, prompt, output, cached=cached),
         asked.replicas,
-        asked.max_num_seqs,
-        asked.max_num_batched_tokens,
+        asked.max_num_seqs or seats,
+        asked.max_num_batched_tokens or step,
     )
     return compare(model, running, changes, Promise(settings.slo.ttft_seconds, settings.slo.tpot_seconds))
 
