@@ -12,7 +12,7 @@ from llmvitals.audit.hardware import hardware
 from llmvitals.audit.judge import audit, version_of
 from llmvitals.audit.model import Severity, Traffic
 from llmvitals.audit.rules import RULES
-from support.setups import MADE, SANE
+from support.setups import MADE, SANE, pod
 
 BY_ID = {rule.id: rule for rule in RULES}
 
@@ -105,6 +105,21 @@ def test_what_is_written_instead_mends_it(rule):
         pytest.skip("nothing to add")
     mended = type(case)(f"{case.text} {line}", case.version, case.gpu, case.gpus, case.config, case.traffic)
     assert rule not in {f.rule for report in reports(mended) for f in report.findings} - {"repeated-flag"}
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "rule", "line"),
+    [
+        ("--tensor-parallel-size 4", 3, "gpus-missing", "--tensor-parallel-size 2"),
+        ("-tp 4 --pipeline-parallel-size 2", 4, "gpus-missing", "--tensor-parallel-size 2"),
+        ("--pipeline-parallel-size 4", 2, "gpus-missing", ""),  # no tensor parallelism makes four stages fit
+        ("--tensor-parallel-size 2", 6, "gpus-unused", "--tensor-parallel-size 4"),
+        ("--tensor-parallel-size 2", 3, "gpus-unused", ""),  # nothing between 2 and 4 splits heads
+    ],
+)
+def test_a_number_of_gpus_that_heads_split_over_is_written(words, gpus, rule, line):
+    found = next(f for report in reports(pod(words, gpus=gpus, cpu="16")) for f in report.findings if f.rule == rule)
+    assert found.said(found.fix) == line
 
 
 def test_secrets_are_never_repeated():

@@ -7,7 +7,7 @@ import json
 from llmvitals.audit import flags
 from llmvitals.audit.defaults import V0, V1_BY_DEFAULT, V1_ONLY
 from llmvitals.audit.model import Rule, Values
-from llmvitals.audit.rules.common import NO, NOTE, WARNING, holds
+from llmvitals.audit.rules.common import NO, NOTE, WARNING, holds, power_of_two
 from llmvitals.audit.rules.mistakes import FEW_CONTEXTS
 from llmvitals.audit.rules.start import spread
 from llmvitals.audit.subject import FALLS_BACK, Subject
@@ -57,7 +57,7 @@ def _queue_open(s: Subject) -> tuple[Values, ...]:
 
 def _queue_harms(s: Subject) -> tuple[Values, ...]:
     line = "--max-num-queued-reqs <seats + requests per second x acceptable wait>" if _can_bound(s) else ""
-    how = "The limit counts running requests too." if _can_bound(s) else NO_LIMIT
+    how = COUNTS_RUNNING if _can_bound(s) else NO_LIMIT
     return holds(_unbounded(s) and s.traffic.users_wait, line=line, how=how)
 
 
@@ -85,8 +85,10 @@ def _drafts(s: Subject) -> tuple[Values, ...]:
 def _gpus_idle(s: Subject) -> tuple[Values, ...]:
     have = s.gpus_there
     wrong = have is not None and s.around.kind != "docker" and not spread(s) and s.gpus_needed < have
-    parallel = (have or 0) // max(1, s.gpus_needed // s.tensor_parallel)
-    return holds(wrong, have=have, need=s.gpus_needed, parallel=parallel)
+    room = max(1, (have or 0) // max(1, s.gpus_needed // s.tensor_parallel))
+    parallel = power_of_two(room)
+    line = f"--tensor-parallel-size {parallel}" if parallel > s.tensor_parallel else ""
+    return holds(wrong, have=have, need=s.gpus_needed, line=line)
 
 
 def _wide(s: Subject) -> tuple[Values, ...]:
@@ -249,7 +251,7 @@ RULES: tuple[Rule, ...] = (
         "batch-too-small",
         "The command uses {need} of {have} GPUs",
         "The others stay empty, and nobody else gets them.",
-        "--tensor-parallel-size {parallel}",
+        "{line}",
         _gpus_idle,
         "what was given",
     ),

@@ -103,9 +103,7 @@ def _prefix_default(s: Subject) -> tuple[Values, ...]:
 
 
 def _estimated(s: Subject) -> str:
-    return (
-        " (an estimate; the engine measures it at its start)" if s.pool_is_estimate and s.setup.contexts is None else ""
-    )
+    return ESTIMATED if s.pool_is_estimate and s.setup.contexts is None else ""
 
 
 def _context_values(s: Subject) -> dict[str, object]:

@@ -6,7 +6,7 @@ from llmvitals.audit import arguments, flags
 from llmvitals.audit.arguments import FALSE, TRUE, Given
 from llmvitals.audit.model import Rule, Values
 from llmvitals.audit.renamed import INSTEAD, Instead
-from llmvitals.audit.rules.common import ERROR, NO, NOTE, WARNING, holds, open_words
+from llmvitals.audit.rules.common import ERROR, NO, NOTE, WARNING, holds, open_words, power_of_two
 from llmvitals.audit.subject import Subject
 
 _ALWAYS = frozenset({"help", "version", "h"})
@@ -142,7 +142,9 @@ def _heads(s: Subject) -> tuple[Values, ...]:
 
 def _too_few(s: Subject) -> tuple[Values, ...]:
     have = s.gpus_there
-    return holds(have is not None and not spread(s) and s.gpus_needed > have, have=have, need=s.gpus_needed)
+    room = (have or 0) // max(1, s.gpus_needed // s.tensor_parallel)
+    line = f"--tensor-parallel-size {power_of_two(room)}" if room else ""
+    return holds(have is not None and not spread(s) and s.gpus_needed > have, have=have, need=s.gpus_needed, line=line)
 
 
 def spread(s: Subject) -> bool:
@@ -269,7 +271,7 @@ RULES: tuple[Rule, ...] = (
         "not-serving",
         "The command takes {need} GPUs and has {have}",
         "Tensor x pipeline x data parallelism is the number of GPUs that the engine looks for; it does not start with fewer.",
-        "--tensor-parallel-size {have}",
+        "{line}",
         _too_few,
         "ParallelConfig",
     ),
