@@ -11,6 +11,7 @@ from llmvitals.loadtest.document import kept_text, rate_text
 from llmvitals.loadtest.model import Note
 from llmvitals.loadtest.suggest import SEATS, STEP, Suggestion
 from llmvitals.loadtest.sweep import Point, Sweep, told
+from llmvitals.loadtest.sweep import remarks as sweep_remarks
 from words import later, t
 
 LINE, PEAK, SOFT = "#3d7fc4", "#d65a22", "#8a8f98"
@@ -170,8 +171,7 @@ def notes(found: Iterable[str]) -> str:
 
 def remarks(sweep: Sweep) -> list[str]:
     """What is to be said of single points, each once with the levels that it is said of."""
-    levels: dict[str, list[str]] = {}
-    for point in sweep.points:
-        for note in point.notes:
-            levels.setdefault(say(note), []).append(f"{point.level:.4g}")
-    return [t("At {levels} in flight: {what}", levels=", ".join(at), what=what) for what, at in levels.items()]
+    return [
+        t("At {levels} in flight: {what}", levels=", ".join(f"{level:.4g}" for level in levels), what=say(note))
+        for note, levels in sweep_remarks(sweep)
+    ]

@@ -19,7 +19,7 @@ from llmvitals.loadtest.goodput import Promises
 from llmvitals.loadtest.model import Note
 from llmvitals.loadtest.read import read_paths
 from llmvitals.loadtest.suggest import Suggestion, suggest
-from llmvitals.loadtest.sweep import Sweep, compared, sweeps, told
+from llmvitals.loadtest.sweep import Sweep, compared, remarks, sweeps, told
 
 
 @click.group(name="loadtest")
@@ -84,12 +84,8 @@ def _sweep(sweep: Sweep, suggested: Suggestion) -> None:
         )
     if sweep.points:
         show(table)
-    levels: dict[str, list[str]] = {}
-    for point in sweep.points:
-        for note in point.notes:
-            levels.setdefault(str(note), []).append(f"{point.level:.4g}")
-    for said, at in levels.items():
-        show(Text(f"  at {', '.join(at)}: {said}", style="dim"))
+    for note, levels in remarks(sweep):
+        show(Text(f"  at {', '.join(f'{level:.4g}' for level in levels)}: {note}", style="dim"))
     _notes((*sweep.notes, *suggested.notes))
 
 

@@ -101,4 +101,4 @@ class Run:
         """How many requests were in flight: what the tool kept up, else what was measured on average."""
         if self.rate is None and self.concurrency is not None:
             return self.concurrency
-        return self.in_flight if self.in_flight is not None else None
+        return self.in_flight

@@ -81,8 +81,7 @@ def load_spec(instance: str, model: str, window: Window, settings: Settings) -> 
             notes.append(Note(texts.BEYOND_PROMPTS if what == "prompts" else texts.BEYOND_OUTPUTS, told))
     rate = arrival_rate(c).value
     if rate is None:
-        finished = prompts.total / c.good.seconds if c.good.seconds > 0 else None
-        rate = finished
+        rate = prompts.total / c.good.seconds if c.good.seconds > 0 else None
         notes.append(Note(texts.RATE_FINISHED))
     running = c.running
     asked, hit = (c.growth(f"llm_prefix_cache_{what}_tokens_total") for what in ("query", "hit"))

@@ -70,6 +70,19 @@ class Sweep:
     notes: tuple[Note, ...]
 
 
+def remarks(sweep: Sweep) -> tuple[tuple[Note, tuple[float, ...]], ...]:
+    """What is to be said of single points, each once with the levels that it is said of."""
+    found: list[tuple[Note, list[float]]] = []
+    for point in sweep.points:
+        for note in point.notes:
+            levels = next((levels for other, levels in found if other == note), None)
+            if levels is None:
+                found.append((note, [point.level]))
+            else:
+                levels.append(point.level)
+    return tuple((note, tuple(levels)) for note, levels in found)
+
+
 def sweeps(runs: Iterable[Run], promises: Promises) -> tuple[Sweep, ...]:
     """What runs say, apart by model and by the server's settings where these are known."""
     groups: dict[tuple[str, Server], list[Run]] = {}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from llmvitals.loadtest import texts
-from llmvitals.loadtest.fields import Document, at, lasting, listed, needed, number, whole
+from llmvitals.loadtest.fields import Document, lasting, listed, needed, number, whole
 from llmvitals.loadtest.measured import spread, summary
 from llmvitals.loadtest.model import LoadTestError, Note, Percentiles, Request, Run, exactly
 
@@ -20,7 +20,8 @@ _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)_(ttft|tpot)_ms")
 _SERVER = ("max_num_seqs", "max_num_batched_tokens")
 _WARM_UP = -1
 """The number that a sweep gives its warm-up run."""
-_FAILED_LISTS = ("ttfts", "itls", "output_lens", "errors")
+_LISTS = ("ttfts", "itls", "output_lens", "errors")
+"""Lists of a detailed result: a member for each request, failed ones too."""
 
 
 def fits(document: Document) -> bool:
@@ -80,9 +81,9 @@ def _server(document: Document) -> tuple[tuple[str, float], ...]:
 
 
 def _requests(document: Document, place: str) -> list[Request]:
-    lists = [listed(document, key) for key in _FAILED_LISTS]
+    lists = [listed(document, key) for key in _LISTS]
     if len({len(one) for one in lists}) != 1:
-        sizes = ", ".join(f"{len(one)} {key}" for key, one in zip(_FAILED_LISTS, lists, strict=True))
+        sizes = ", ".join(f"{len(one)} {key}" for key, one in zip(_LISTS, lists, strict=True))
         raise LoadTestError(f"is not whole: {sizes}", place=place, remedy="Write it again with --save-detailed.")
     latencies, prompts = listed(document, "latencies"), listed(document, "input_lens")
     return [
@@ -141,5 +142,5 @@ def _in_flight(document: Document, latencies: Sequence[float], succeeded: int, d
 
 
 def _cv(document: Document) -> float | None:
-    mean, std = number(at(document, "mean_e2el_ms")), number(at(document, "std_e2el_ms"))
+    mean, std = number(document.get("mean_e2el_ms")), number(document.get("std_e2el_ms"))
     return std / mean if mean and std is not None else None
