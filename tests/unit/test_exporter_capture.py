@@ -161,6 +161,35 @@ def test_what_is_no_recording_is_one_line(body):
         of_zip(body, place="http://x/capture")
 
 
+def locked() -> bytes:
+    """A zip that says of its file that a password is needed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("capture.json", "{}")
+    body = bytearray(out.getvalue())
+    body[6] |= 1
+    body[body.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(body)
+
+
+def zipped(**files: bytes) -> bytes:
+    """A zip of these files; ``_`` stands for the dot."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, body in files.items():
+            z.writestr(name.replace("_", "."), body)
+    return out.getvalue()
+
+
+def test_a_recording_that_is_locked_nested_or_packed_twice_without_end_is_one_line(monkeypatch):
+    monkeypatch.setattr("llmvitals.sources.recording.MAX_PAGE_BYTES", 1000)
+    deep = zipped(capture_json=b'{"format":1,"x":' + b"[" * 100_000)
+    twice = zipped(capture_json=b"{}", a_gz=gzip.compress(b"0" * 100_000))
+    for body in (locked(), deep, twice):
+        with pytest.raises(CaptureError, match="cannot be read"):
+            of_zip(body, place="http://x/capture")
+
+
 def test_a_zip_that_points_out_of_itself_or_unpacks_without_end_is_refused(monkeypatch):
     def made(**files: bytes) -> bytes:
         out = io.BytesIO()

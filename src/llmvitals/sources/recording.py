@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ from llmvitals.sources.capture import (
     targets_of,
 )
 from llmvitals.telemetry.ingest import Limits, RawPage
-from llmvitals.telemetry.ingest.page import inflate
+from llmvitals.telemetry.ingest.page import TooLargeError, inflate
 
 UP = "llm_target_up"
 """By this family a page of canonical families is known."""
@@ -194,13 +195,20 @@ def of_zip(body: bytes, *, place: str) -> Recording:
             )
             for t in index.targets
         )
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, NotImplementedError, EOFError, OSError) as error:
+    except _DAMAGED as error:
         raise CaptureError(
-            f"answered with a recording that cannot be read ({error})",
+            f"answered with a recording that cannot be read ({error or 'it is too large'})",
             place=place,
             remedy="Bring the exporter and this reader to the same version.",
         ) from None
     return Recording(targets, index.services, index.judged)
+
+
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, TooLargeError),
+    *(KeyError, ValueError, EOFError, OSError),
+    RuntimeError,  # locked by a password, packed in a way that is not known, or an index nested without end
+)
 
 
 def _unpacked(body: bytes) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from llmvitals.errors import PageError
+from llmvitals.triage import moments
 from llmvitals.triage.verdict import State, Verdict
 
 Runs = tuple[tuple[float, str], ...]
@@ -119,10 +120,13 @@ def decode(document: object, *, place: str) -> Course | None:
     if told is None:
         return None
     try:
-        return msgspec.convert(told, Course)
+        found = msgspec.convert(told, Course)
     except msgspec.ValidationError as error:
         raise PageError(
             f"answered with a course that cannot be read ({error})",
             place=place,
             remedy="Bring the exporter and this reader to the same version.",
         ) from None
+    runs = (*found.states.values(), found.outcomes, found.leading)
+    moments.check((found.start, found.end, *(t for run in runs for t, _ in run)), place=place)
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from llmvitals.errors import PageError
+from llmvitals.triage import moments
 from llmvitals.triage.verdict import Verdict
 
 _OPTIONAL: tuple[tuple[str, Any], ...] = (
@@ -39,13 +40,15 @@ def decode(document: object, *, place: str) -> Verdict:
     fields = {key: document.get(key, default) for key, default in _OPTIONAL}
     fields["outcome"] = document["verdict"]
     try:
-        return msgspec.convert(_titled(fields), Verdict)
+        found = msgspec.convert(_titled(fields), Verdict)
     except msgspec.ValidationError as error:
         raise PageError(
             f"answered with a triage document that cannot be read ({error})",
             place=place,
             remedy="Bring the exporter and this reader to the same version.",
         ) from None
+    moments.check((found.window.get("start"), found.window.get("end")), place=place)
+    return found
 
 
 def _titled(part: object) -> object:

@@ -13,6 +13,7 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import compute
 from llmvitals.signals.promised import promised
+from llmvitals.triage import moments
 
 MOST_POINTS = 30
 """Points of one line at most where each costs an evaluation of all signals."""
@@ -92,10 +93,14 @@ def encode(traces: Mapping[str, Trace]) -> dict[str, Any]:
 def decode(document: object, *, place: str) -> dict[str, Trace]:
     """Reads :func:`encode` back. Raises :class:`PageError` where it is something else."""
     try:
-        return msgspec.convert(document["signals"] if isinstance(document, dict) else None, dict[str, Trace])
-    except (msgspec.ValidationError, KeyError) as error:
+        found = msgspec.convert(document["signals"] if isinstance(document, dict) else None, dict[str, Trace])
+        if uneven := next((name for name, one in found.items() if len(one.times) != len(one.values)), ""):
+            raise ValueError(f"{uneven}: as many times as values")
+    except (ValueError, KeyError) as error:
         raise PageError(
             f"answered with a history that cannot be read ({error})",
             place=place,
             remedy="Bring the exporter and this reader to the same version.",
         ) from None
+    moments.check((t for one in found.values() for t in one.times), place=place)
+    return found

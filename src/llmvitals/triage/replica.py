@@ -18,6 +18,7 @@ from llmvitals.series import Series, Snapshot
 from llmvitals.settings import Settings
 from llmvitals.signals.reading import Reading, Standing
 from llmvitals.signals.service import answers
+from llmvitals.triage import moments
 from llmvitals.triage.verdict import Verdict
 
 KV = "kv_usage_high_ratio"
@@ -280,13 +281,15 @@ def encode(fleet: Fleet) -> dict[str, Any]:
 def decode(document: object, *, place: str) -> Fleet:
     """Reads :func:`encode` back. Raises :class:`PageError` where it is something else."""
     try:
-        return msgspec.convert(document, Fleet)
+        found = msgspec.convert(document, Fleet)
     except msgspec.ValidationError as error:
         raise PageError(
             f"answered with replicas that cannot be read ({error})",
             place=place,
             remedy="Bring the exporter and this reader to the same version.",
         ) from None
+    moments.check((found.end, *(one.newest for one in found.replicas)), place=place)
+    return found
 
 
 def _value(readings: Mapping[str, Reading], name: str) -> float | None:
