@@ -95,6 +95,20 @@ def _rate(spec: LoadSpec) -> str:
     return f"{spec.rate:.3g}" if spec.rate is not None else ""
 
 
+_NORMAL = "# a normal distribution with the mean and the spread measured; load.json has the lengths themselves"
+_RISING = "# at rising levels, for the peak of goodput"
+
+
+def _as_measured(spec: LoadSpec, *words: str) -> list[str]:
+    """The test at the rate that was measured; nothing where none was."""
+    return [] if spec.rate is None else ["# as measured", _command(*words), ""]
+
+
+def _each_level(spec: LoadSpec, *words: str) -> list[str]:
+    """The tests at rising levels, for a tool that makes one a run: ``$n`` is the level."""
+    return [_RISING, f"for n in {_many(spec.levels)}; do", _command(*words), "done"]
+
+
 def _vllm(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, str]:
     model = where.model or "MODEL"
     shared = (
@@ -103,19 +117,12 @@ def _vllm(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, str]
         *("--skip-chat-template", "--ignore-eos", "--save-result", "--save-detailed"),
         *("--goodput", f"ttft:{promises.ttft * 1000:g}", f"tpot:{promises.tpot * 1000:g}"),
     )
-    lines = ["# --model names the tokenizer too; where the server calls it otherwise, add --served-model-name."]
-    if spec.rate is not None:
-        measured = ("--request-rate", _rate(spec), "--num-prompts", str(REQUESTS), "--result-filename", "rate.json")
-        lines += ["# as measured", _command(*shared, *measured), ""]
-    lines += [
-        "# at rising levels, for the peak of goodput",
-        f"for n in {_many(spec.levels)}; do",
-        _command(
-            *shared,
-            *("--max-concurrency", _N, "--num-prompts", _COUNT),
-            *("--result-filename", _Shell("concurrency-$n.json")),
-        ),
-        "done",
+    measured = ("--request-rate", _rate(spec), "--num-prompts", str(REQUESTS), "--result-filename", "rate.json")
+    rising = ("--max-concurrency", _N, "--num-prompts", _COUNT, "--result-filename", _Shell("concurrency-$n.json"))
+    lines = [
+        "# --model names the tokenizer too; where the server calls it otherwise, add --served-model-name.",
+        *_as_measured(spec, *shared, *measured),
+        *_each_level(spec, *shared, *rising),
     ]
     return {"lengths.jsonl": _dataset(spec), "run.sh": _script(spec, lines)}
 
@@ -147,13 +154,12 @@ def _guidellm(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, 
         *("guidellm", "benchmark", "run", "--target", where.url, *(("--model", where.model) if where.model else ())),
         *("--data", json.dumps(data), "--max-seconds", "120", "--sample-requests", "1000000"),
     )
-    lines = ["# a normal distribution with the mean and the spread measured; load.json has the lengths themselves"]
-    if spec.rate is not None:
-        measured = ("--profile", "poisson", "--rate", _rate(spec), "--output-path", "rate.json")
-        lines += ["# as measured", _command(*shared, *measured), ""]
+    measured = ("--profile", "poisson", "--rate", _rate(spec), "--output-path", "rate.json")
     levels = ",".join(map(str, spec.levels))
-    lines += [
-        "# at rising levels, for the peak of goodput",
+    lines = [
+        _NORMAL,
+        *_as_measured(spec, *shared, *measured),
+        _RISING,
         _command(*shared, "--profile", "concurrent", "--rate", levels, "--output-path", "benchmarks.json"),
     ]
     return {"run.sh": _script(spec, lines)}
@@ -170,20 +176,9 @@ def _aiperf(spec: LoadSpec, where: Where, promises: Promises) -> Mapping[str, st
         *("--extra-inputs", "ignore_eos:true"),
         *("--goodput", f"time_to_first_token:{promises.ttft * 1000:g} inter_token_latency:{promises.tpot * 1000:g}"),
     )
-    lines = ["# a normal distribution with the mean and the spread measured; load.json has the lengths themselves"]
-    if spec.rate is not None:
-        measured = ("--request-rate", _rate(spec), "--request-count", str(REQUESTS), "--artifact-dir", "rate")
-        lines += ["# as measured", _command(*shared, *measured), ""]
-    lines += [
-        "# at rising levels, for the peak of goodput",
-        f"for n in {_many(spec.levels)}; do",
-        _command(
-            *shared,
-            *("--concurrency", _N, "--request-count", _COUNT),
-            *("--artifact-dir", _Shell("concurrency-$n")),
-        ),
-        "done",
-    ]
+    measured = ("--request-rate", _rate(spec), "--request-count", str(REQUESTS), "--artifact-dir", "rate")
+    rising = ("--concurrency", _N, "--request-count", _COUNT, "--artifact-dir", _Shell("concurrency-$n"))
+    lines = [_NORMAL, *_as_measured(spec, *shared, *measured), *_each_level(spec, *shared, *rising)]
     return {"run.sh": _script(spec, lines)}
 
 
