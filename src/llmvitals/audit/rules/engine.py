@@ -13,7 +13,7 @@ from llmvitals.audit.rules.start import spread
 from llmvitals.audit.subject import FALLS_BACK, Subject
 
 HIGHEST_SHARE, LOW_SHARE = 0.95, 0.5
-"""A pass needs 5 to 10 % beside the pool (batching mistakes, production notes); below half, others share the GPU or it idles."""
+"""Outside of the engine's share 5 to 10 % are needed (batching mistakes, production notes); below half, others share the GPU."""
 LONG_CONTEXT = 32768
 MANY_DRAFTS = 8
 COUNTS_RUNNING = "The limit counts running requests too."
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         WARNING,
         "vram-headroom",
         "--gpu-memory-utilization {share} leaves {left} of the GPU for everything else",
-        "Activations, CUDA graphs and other processes need room beside the pool: 5 to 10 %. Too little ends in out of memory.",
+        "CUDA graphs and other processes take memory that profiling may not see: 5 to 10 %. Too little ends in out of memory.",
         "--gpu-memory-utilization 0.95",
         _share_high,
         _NOTES,
