@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from llmvitals.app.promql import judge
+from llmvitals.incident.aliases import Aliases
 from llmvitals.incident.model import About
 from llmvitals.incident.package import make
 from llmvitals.incident.redaction import Redactor
@@ -196,3 +197,28 @@ def test_a_windows_name_is_one_name(tmp_path):
     make(recording, Settings(), About("x", 1.0, anonymised=True), tmp_path / "r")
     files = files_of((tmp_path / "r" / "incident.zip").read_bytes())
     assert [file for file, body in files.items() for name in (b"node9", b"new-7b") if name in body] == []
+
+
+def test_a_name_is_known_by_labels_of_somebodys_own_and_however_a_person_writes_it(tmp_path):
+    page = (
+        b'vllm:num_requests_running{model_name="Zebra-70b"} 1\n'
+        b'other{kubernetes_pod_name="pod-q9x",tenant_id="acmecorp",ray_io_cluster="ray-7z"} 1\n'
+        b'other{tenant="One"} 1\nother{tenant="one"} 2\n'
+    )
+    pages = tuple(RawPage(100.0 + 3 * i, 0.01, 200, page) for i in range(8))
+    recording = Recording((RawTarget("[fd00:aa::17]:8000", "auto", pages), RawTarget("gpu-17:8000", "auto", pages)))
+    note = "ZEBRA-70B on GPU-17 and fd00:aa::17, pod POD-Q9X of AcmeCorp"
+    make(recording, Settings(), About("x", 1.0, note, anonymised=True), tmp_path / "r")
+    files = files_of((tmp_path / "r" / "incident.zip").read_bytes())
+    names = (b"zebra", b"pod-q9x", b"acmecorp", b"ray-7z", b"gpu-17", b"fd00")
+    assert [(file, name) for file, body in files.items() for name in names if name in body.lower()] == []
+    left = next(body for file, body in files.items() if ".prom" in file).decode()
+    one, two = (line.rpartition(" ")[0] for line in left.splitlines() if line.startswith("other{tenant="))
+    assert one != two, "series that differ by their case alone stay two"
+
+
+def test_a_class_of_a_route_is_still_its_class_under_aliases():
+    aliases = Aliases([("tenant", "acmecorp")])
+    kept = aliases.slo(Slo(classes=(SloClass(name="a", routes=("/v1/*", "acmecorp-*")),)))
+    assert kept.classes[0].routes == ("/v1/*", "tenant-1-*")
+    assert aliases.label("route", "acmecorp-chat") == "tenant-1-chat"

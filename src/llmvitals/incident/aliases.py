@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 
 import msgspec
 
@@ -49,6 +50,17 @@ NAMING: dict[str, str] = {
 }
 """What stands under a label, by the label's name."""
 
+_OWN = re.compile(rf"(?:\w*_)?(?P<what>{'|'.join(sorted(NAMING, key=len, reverse=True))})(?:_id|_name)?")
+"""``kubernetes_pod_name``, ``tenant_id``, ``ray_io_cluster``: labels that somebody's own setup made of these names."""
+
+
+@cache
+def kind_of(label: str) -> str | None:
+    """What stands under a label; None where it names nobody."""
+    own = None if label in NAMING else _OWN.fullmatch(label)
+    return NAMING[own["what"]] if own else NAMING.get(label)
+
+
 _WORDS = (
     "all any api auto both chat completions container count cpu cuda decode default engine error false gateway generate gpu "
     "healthy host http instance kv litellm llm llamacpp local localhost main model models none null ollama other pod prefill "
@@ -75,20 +87,30 @@ class Aliases:
         for kind, name in sorted(set(named or ()), key=lambda one: (one[0], one[1])):
             self._add(kind, name)
         self._spoken = self._pattern()
+        self._spoken_loosely = re.compile(self._spoken.pattern, re.IGNORECASE) if self._spoken is not None else None
+        self._folded = {name.lower(): alias for name, alias in self._by_name.items()}
 
     def name(self, name: str) -> str:
         """The alias of a name; of one that is made of another (``engine-1/machine``), that with the alias in it."""
-        return self._by_name.get(name) or self.text(name)
+        return self._by_name.get(name) or self._exactly(name)
 
     def label(self, label: str, value: str) -> str:
         """A label's value; under a label that names, whatever it is."""
         if not self._on or not value:
             return value
-        known = self._by_name.get(value) if label in NAMING else None
-        return known or self.text(value)
+        known = self._by_name.get(value) if kind_of(label) else None
+        return known or self._exactly(value)
 
     def text(self, text: str) -> str:
-        """A text with aliases in place of names."""
+        """A text with aliases in place of names, however a person wrote them: ``GPU-17`` is ``gpu-17``."""
+        if self._on and self._spoken_loosely is not None:
+            text = self._spoken_loosely.sub(
+                lambda found: self._by_name.get(found[0]) or self._folded.get(found[0].lower(), found[0]), text
+            )
+        return self._exactly(text)
+
+    def _exactly(self, text: str) -> str:
+        """The same for what tells series apart: two that differ by their case alone stay two."""
         if not self._on or not text:
             return text
         if self._spoken is not None:
@@ -109,7 +131,7 @@ class Aliases:
             name=self.text(one.name),
             models=self._matched(one.models),
             tenants=self._matched(one.tenants),
-            routes=self._matched(one.routes),
+            routes=tuple(map(self._exactly, one.routes)),
         )
 
     def _matched(self, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,7 +174,7 @@ def _parts(kind: str, name: str) -> Iterator[str]:
         return
     host = name.rpartition("://")[2].partition("/")[0]
     bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    yield from dict.fromkeys((host, bare))
+    yield from dict.fromkeys((host, bare, bare.strip("[]")))
     if not _number(bare.replace(".", "")):
         yield bare.partition(".")[0]
 

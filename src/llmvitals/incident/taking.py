@@ -10,7 +10,7 @@ from typing import overload
 
 import msgspec
 
-from llmvitals.incident.aliases import NAMING, Aliases
+from llmvitals.incident.aliases import Aliases, kind_of
 from llmvitals.incident.redaction import Redactor, cleaned, unescaped
 from llmvitals.settings import Service, Slo
 from llmvitals.sources.capture import MAX_PAGE_BYTES, RawTarget
@@ -72,7 +72,7 @@ def _named(recording: Recording) -> Iterator[tuple[str, str]]:
         for page in one.pages:
             seen.update(_LABEL.findall(_plain(page.body or b"")))
     for label, value in seen:
-        kind = NAMING.get(label.decode())
+        kind = kind_of(label.decode())
         text = unescaped(value.decode(errors="surrogateescape"))
         if kind is not None and text and text not in known:
             yield kind, text
