@@ -44,6 +44,8 @@ def choose() -> None:
     """The switch. What is chosen stands in the address, so that a link shows the page as it was seen."""
     now = language()
     st.session_state[CHOSEN] = now
+    if now != _of_browser() and st.query_params.get("lang") != now:
+        st.query_params["lang"] = now  # a link to another page leaves it behind, and the address is what people copy
     st.sidebar.segmented_control(
         t("Language"),
         list(LANGUAGES),

@@ -1,5 +1,7 @@
 """What a person or a link may choose; a wrong choice is one clear line."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from llmvitals.app import choices
@@ -70,6 +72,14 @@ def test_only_an_http_url_is_a_source(url):
 )
 def test_a_moment(text, t):
     assert choices.moment(text) == t
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("14:03", 0.0), ("14:03:00 UTC", 0.0), ("14:02:30", 30.0), ("14:04", 86_340.0)]
+)
+def test_a_time_of_day_is_the_last_one(text, ago):
+    now = datetime(2026, 10, 29, 14, 3, tzinfo=UTC).timestamp()
+    assert choices.moment(text, now) == now - ago
 
 
 @pytest.mark.parametrize("text", ["yesterday", "nan", "inf", "1e300", "-1e300"])

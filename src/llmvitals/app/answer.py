@@ -31,6 +31,7 @@ class Member:
     verdict: str
     leading: str
     confidence: float = 0.0
+    hurt: bool = False
 
     @property
     def key(self) -> Key:
@@ -70,7 +71,7 @@ class UnknownScopeError(PageError):
 
 def ordered(members: Iterable[Member]) -> tuple[Member, ...]:
     """Worst first, as every list of scopes is."""
-    return tuple(sorted(members, key=lambda one: severity(one.verdict, one.confidence)))
+    return tuple(sorted(members, key=lambda one: severity(one.verdict, one.confidence, hurt=one.hurt)))
 
 
 def listed(members: Iterable[Member], current: Key) -> dict[Key, Choice]:

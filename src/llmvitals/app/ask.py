@@ -110,6 +110,7 @@ def _members(found: object) -> tuple[Member, ...]:
             verdict=str(row.get("verdict") or ""),
             leading=str(row.get("leading") or ""),
             confidence=_confidence(row.get("detail")),
+            hurt=_hurt(row.get("detail")),
         )
         for row in _rows(found)
     )
@@ -119,6 +120,10 @@ def _confidence(detail: object) -> float:
     leading = detail.get("leading") if isinstance(detail, dict) else None
     found = leading.get("confidence") if isinstance(leading, dict) else None
     return float(found) if isinstance(found, (int, float)) else 0.0
+
+
+def _hurt(detail: object) -> bool:
+    return isinstance(detail, dict) and detail.get("hurt") is True
 
 
 _KINDS: Mapping[str, Callable[[Source, Scope, float | None, Settings], Answer]] = {

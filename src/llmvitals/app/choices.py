@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from datetime import time as time_of_day
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +18,8 @@ SIGN_IN_VARIABLE, REQUIRED = "LLMVITALS_SIGN_IN", "required"
 
 CALENDAR = (-62_135_596_800.0, 253_402_300_800.0)
 """Unix seconds of the first moment that a date can be written for (year 1), and of the first that has none (year 10000)."""
+
+DAY_SECONDS = 86_400.0
 
 _FLAG = "--settings"
 
@@ -60,8 +64,9 @@ def entered(url: str, kind: str) -> Source:
     return Source(name=text, url=text, kind=kind)
 
 
-def moment(text: str) -> float | None:
-    """A moment as unix seconds: None for an empty text or ``now``; else unix seconds or ISO 8601 (UTC by default).
+def moment(text: str, now: float | None = None) -> float | None:
+    """A moment as unix seconds: None for an empty text or ``now``; else unix seconds or ISO 8601 (UTC by default), of which a time
+    of day by itself is the last such one before ``now`` (unix seconds).
 
     Raises :class:`SettingsError` for anything else.
     """
@@ -70,10 +75,24 @@ def moment(text: str) -> float | None:
         return None
     found = seconds_of(cleaned)
     if found is None:
+        found = _of_day(cleaned, time.time() if now is None else now)
+    if found is None:
         raise SettingsError(
-            "is not a moment", place=f"time '{text}'", remedy="Write 'now', or UTC as 2026-10-29 14:03:22."
+            "is not a moment", place=f"time '{text}'", remedy="Write 'now', or UTC as 14:03 or 2026-10-29 14:03:22."
         )
     return found
+
+
+def _of_day(text: str, now: float) -> float | None:
+    """The last time of that name before ``now``."""
+    try:
+        told = time_of_day.fromisoformat(text) if ":" in text else None
+    except ValueError:
+        return None
+    if told is None or told.tzinfo is not None:
+        return None
+    at = datetime.combine(datetime.fromtimestamp(now, UTC).date(), told, UTC).timestamp()
+    return at if at <= now else at - DAY_SECONDS
 
 
 def seconds_of(text: str) -> float | None:

@@ -58,10 +58,10 @@ class Standing:
         return self.instance, self.model
 
     @property
-    def order(self) -> tuple[int, float, bool, str, str]:
+    def order(self) -> tuple[int, bool, float, str, str]:
         """Sorts the worst first, as triage does; who is gone comes before who is well, since nobody knows how it is."""
         outcome = Outcome.UNDETERMINED if self.gone else self.verdict
-        return (*severity(outcome, self.confidence), not self.hurt, self.instance, self.model)
+        return (*severity(outcome, self.confidence, hurt=self.hurt), self.instance, self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,9 @@ def members(source: Source, at: float, settings: Settings) -> tuple[Member, ...]
 def members_of(found: Iterable[Standing]) -> tuple[Member, ...]:
     """Those that still give a verdict, in that order."""
     return tuple(
-        Member(one.instance, one.model, one.verdict, one.leading, one.confidence) for one in found if not one.gone
+        Member(one.instance, one.model, one.verdict, one.leading, one.confidence, one.hurt)
+        for one in found
+        if not one.gone
     )
 
 

@@ -115,6 +115,8 @@ def _parted(text: str, language: str, depth: int) -> str:
         if between in text:
             said = [_told(piece, language, depth + 1) for piece in text.split(between)]
             word = _known(between.strip(), language)
+            if word and said == text.split(between):
+                break  # nothing of it is known, and one word of another language in it helps nobody
             return (f" {word} " if word else between).join(said)
     match = _MEASURED.fullmatch(text)
     return f"{_told(match['what'], language, depth + 1)} {match['number']}" if match else text

@@ -103,4 +103,5 @@ def key_of(verdict: Verdict) -> Key:
 def member(key: Key, verdict: Verdict) -> Member:
     """A scope that was judged, as one to choose."""
     leading = verdict.leading
-    return Member(*key, verdict.outcome.value, leading.cause if leading else "", leading.confidence if leading else 0.0)
+    cause, confidence = (leading.cause, leading.confidence) if leading else ("", 0.0)
+    return Member(*key, verdict.outcome.value, cause, confidence, verdict.hurt)

@@ -129,12 +129,12 @@ def narrowed(fleet: Fleet, words: str) -> Fleet:
     return replace(fleet, replicas=tuple(one for one in fleet.replicas if fits(one, words))) if words.strip() else fleet
 
 
-def order(one: Replica) -> tuple[int, float, bool, float, str]:
+def order(one: Replica) -> tuple[int, bool, float, float, str]:
     """Sorts replicas worst first, as verdicts are everywhere; nobody knows how one is that is gone. Of alike ones, where most wait
     comes first.
     """
     verdict = Outcome.UNDETERMINED.value if one.gone or not one.verdict else one.verdict
-    return (*severity(verdict, one.confidence), not one.hurt, -(one.waiting or 0.0), one.instance)
+    return (*severity(verdict, one.confidence, hurt=one.hurt), -(one.waiting or 0.0), one.instance)
 
 
 def fits(one: Replica, words: str) -> bool:
@@ -186,7 +186,7 @@ def _counts(replicas: Iterable[Replica], fleet: Fleet) -> tuple[tuple[Badge, int
     return tuple(sorted(found.items(), key=lambda item: (ranks.get(item[0], known), item[0].word)))
 
 
-_Order = tuple[int, float, int, str]
+_Order = tuple[int, bool, float, int, str]
 
 
 def _services(
@@ -221,9 +221,9 @@ def _service(
     judged = whole if whole is not None and whole.verdict else first
     assert judged is not None  # a service without a verdict of its own is there by its replicas
     if isinstance(judged, Replica):
-        rank, key = order(judged)[:2], judged.key
+        rank, key = order(judged)[:3], judged.key
     else:
-        rank, key = severity(judged.verdict, judged.confidence), (judged.name, judged.model)
+        rank, key = severity(judged.verdict, judged.confidence, hurt=judged.hurt), (judged.name, judged.model)
     waits = [one.waiting for one in own if one.waiting is not None and not one.gone]
     counts = _counts(own, fleet)
     ill = sum(n for badge, n in counts if badge.tone is Tone.BAD)

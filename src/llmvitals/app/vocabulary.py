@@ -56,6 +56,8 @@ def _settings() -> Iterator[str]:
     for setting in flags.SETTINGS.values():
         yield setting.words
     for check in checks.CHECKS:
+        if " " in check.remedy.setting:  # in words: a name in the field has none
+            yield check.remedy.setting
         if check.remedy.setting in flags.SETTINGS:
             setting = flags.SETTINGS[check.remedy.setting]
             yield flags.rewritten(check.remedy.text, setting, setting.words)

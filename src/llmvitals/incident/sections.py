@@ -27,7 +27,7 @@ def report(found: Incident) -> Report:
     """The whole report."""
     words = Words(found.about.language)
     blocks = (block for section in SECTIONS for block in section(found, words))
-    return Report(words("title", scope=scope_name(found.main)), found.about.language, tuple(blocks))
+    return Report(words("title", scope=scope_name(found.main)), words.spoken, tuple(blocks))
 
 
 def _banner(found: Incident, words: Words) -> Iterator[Block]:

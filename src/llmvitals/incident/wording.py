@@ -111,6 +111,11 @@ class Words:
 
     language: str = "en"
 
+    @property
+    def spoken(self) -> str:
+        """The language that the texts are in."""
+        return self.language if self.language in LANGUAGES else "en"
+
     def __call__(self, key: str, /, **values: object) -> str:
         """A text with these values in it."""
         text = LANGUAGES.get(self.language, ENGLISH).get(key) or ENGLISH[key]

@@ -46,20 +46,21 @@ _MORE_SHOWN = 2
 """The nearest of what would change a verdict and of what it is taken for; ``--json`` and the app have all."""
 
 
-def severity(outcome: str, confidence: float = 0.0) -> tuple[int, float]:
-    """What lists are sorted by, worst first, wherever verdicts stand in a row: by outcome, among causes the surest first.
+def severity(outcome: str, confidence: float = 0.0, *, hurt: bool = False) -> tuple[int, bool, float]:
+    """What lists are sorted by, worst first, wherever verdicts stand in a row: by outcome, then where users are hurt before a
+    hazard that hurts nobody yet, then the surest cause.
 
     ``outcome``: a slug (one that is not known comes last); ``confidence``: in the cause that leads, 0-1.
     """
-    return (_PLACE.get(outcome, len(SEVERITY)), -confidence)
+    return (_PLACE.get(outcome, len(SEVERITY)), not hurt, -confidence)
 
 
 _PLACE = {outcome.value: place for place, outcome in enumerate(SEVERITY)}
 
 
 def worst(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, worst first; among causes the surest first."""
-    return sorted(verdicts, key=lambda v: severity(v.outcome, v.leading.confidence if v.leading else 0.0))
+    """The verdicts, worst first (:func:`severity`)."""
+    return sorted(verdicts, key=lambda v: severity(v.outcome, v.leading.confidence if v.leading else 0.0, hurt=v.hurt))
 
 
 def services_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
