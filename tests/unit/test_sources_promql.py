@@ -108,6 +108,8 @@ def test_a_server_that_refuses_even_one_family_is_named():
         (Answer(b"<!doctype html><html>login</html>"), PageError, "answered with HTML"),
         (Answer(b'{"version": 1}'), PageError, "not with the PromQL API"),
         (Answer(b"[]"), PageError, "not with the PromQL API"),
+        (matrix(({"__name__": "a"}, [("NaN", "1")])), PageError, "not with the PromQL API"),
+        (matrix(({"__name__": "a"}, [(1e300, "1")])), PageError, "not with the PromQL API"),
         (Answer(b'{"status": "success", "data": null}'), PageError, "not with the PromQL API"),
         (Answer(b'{"status": "success", "data": {"result": [{"metric": 5}]}}'), PageError, "not with the PromQL API"),
         (

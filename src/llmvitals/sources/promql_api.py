@@ -307,9 +307,15 @@ def _fitting(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _stored(result: Mapping[str, Any]) -> Stored:
     points = tuple((float(t), str(value)) for t, value in result["values"])
-    for _, value in points:
+    for t, value in points:
         float(value)  # kept as text, as on a page; what is no number is refused here
+        if not abs(t) < _LATEST:
+            raise ValueError(t)
     return Stored({str(k): str(v) for k, v in result["metric"].items()}, points)
+
+
+_LATEST = 2.5e11
+"""Unix seconds of the year 9892: what is later, or not a number, is no moment that anything was measured at."""
 
 
 def _document(answer: Reply) -> dict[str, Any] | None:
