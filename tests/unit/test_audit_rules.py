@@ -11,7 +11,9 @@ from llmvitals.audit.document import document
 from llmvitals.audit.hardware import hardware
 from llmvitals.audit.judge import audit, version_of
 from llmvitals.audit.model import Severity, Traffic
-from llmvitals.audit.rules import RULES
+from llmvitals.audit.rules import RULES, mistakes
+from llmvitals.triage.checks import CHECKS
+from llmvitals.triage.model import Limit
 from support.setups import MADE, SANE, pod
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -120,6 +122,13 @@ def test_what_is_written_instead_mends_it(rule):
 def test_a_number_of_gpus_that_heads_split_over_is_written(words, gpus, rule, line):
     found = next(f for report in reports(pod(words, gpus=gpus, cpu="16")) for f in report.findings if f.rule == rule)
     assert found.said(found.fix) == line
+
+
+def test_the_limits_of_long_contexts_are_those_of_the_triage():
+    check = next(one for one in CHECKS if one.cause == "context-imbalance")
+    limits = {limit.signal: limit.bound for group in check.when for limit in group if isinstance(limit, Limit)}
+    assert limits["contexts_in_pool"] == mistakes.FEW_CONTEXTS
+    assert limits["context_slack_ratio"] == mistakes.SLACK
 
 
 def test_secrets_are_never_repeated():
