@@ -1,5 +1,7 @@
 """Small charts: display units, where the limit lies, which side breaches it, and gaps that stay gaps."""
 
+from dataclasses import replace
+
 import pytest
 
 from llmvitals.settings import Settings, Slo
@@ -73,6 +75,15 @@ def test_a_line_for_the_eye_judges_nothing():
     assert charts["kv_usage_ratio"].row.badge.word == ""
     assert charts["kv_usage_ratio"].bound == 90.0
     assert charts["kv_usage_ratio"].breach_end is None
+
+
+def test_a_vital_sign_is_no_more_than_its_number_is():
+    lines = traces({"ttft_p95_seconds": 10.0})
+    lines["ttft_p95_seconds"] = replace(lines["ttft_p95_seconds"], standing="lower bound")
+    lines["tpot_p95_seconds"] = Trace((1.0,), (None,), why="no-traffic: nothing came")
+    charts = {c.row.signal: c for c in vital_charts(verdict(), lines)}
+    assert charts["ttft_p95_seconds"].row.note == "lower bound"
+    assert charts["tpot_p95_seconds"].row.note == "no-traffic: nothing came"
 
 
 def test_a_vital_sign_that_speaks_for_the_cause_is_not_shown_twice():

@@ -31,6 +31,24 @@ def test_a_window_that_is_too_short_has_no_points():
     assert replay(window(3), 60.0, ("requests_running",), Settings())["requests_running"] == Trace((), ())
 
 
+BUCKETS = {
+    edge: series("llm_request_ttft_seconds_bucket", instance="a", model="m", le=edge) for edge in ("1.0", "10.0", "+Inf")
+}
+
+
+def test_a_line_says_how_far_its_newest_number_goes_and_why_there_is_none():
+    late = (
+        Snapshot(5.0 * i, {UP: 1.0, **{key: float(edge == "+Inf") * i for edge, key in BUCKETS.items()}})
+        for i in range(25)
+    )
+    found = replay(Window.of(late), 60.0, ("ttft_p95_seconds", "prefix_hit_ratio"), Settings())
+    assert found["ttft_p95_seconds"].values[-1] == 10.0
+    assert found["ttft_p95_seconds"].standing == "lower bound"
+    assert found["prefix_hit_ratio"].values[-1] is None
+    assert ": " in found["prefix_hit_ratio"].why
+    assert decode(encode(found), place="here") == found
+
+
 def test_vital_signs_come_first_and_nothing_twice():
     names = wanted(("seats", "requests_running", "seats"))
     assert names[: len(VITALS)] == tuple(v.signal for v in VITALS)

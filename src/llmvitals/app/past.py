@@ -139,7 +139,8 @@ def replayed(
     moments = sorted(found)
     points = [(t, {name: reading.value for name, reading in found[t].readings.items()}) for t in moments]
     told = course(((t, found[t].verdict) for t in moments), seconds) if moments else None
-    return Past(history.traced(points, signals, promised(window, settings)), told)
+    newest = found[moments[-1]].readings if moments else {}
+    return Past(history.traced(points, signals, promised(window, settings), newest), told)
 
 
 def _as_judged(times: Sequence[float], seconds: float, pages: int) -> float:

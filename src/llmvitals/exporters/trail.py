@@ -10,13 +10,14 @@ import math
 import threading
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llmvitals.exporters.cycle import Cycle
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.promised import of_model
+from llmvitals.signals.reading import Reading
 from llmvitals.triage import course, history
 from llmvitals.triage.course import Course
 
@@ -37,12 +38,14 @@ class Trail:
         self._lock = threading.Lock()
         self._points: dict[Scope, _Points] = {}
         self._courses: dict[Scope, Course] = {}
+        self._newest: dict[Scope, Mapping[str, Reading]] = {}
 
     def remember(self, cycle: Cycle) -> None:
         """Add a cycle's numbers; NaN stands for a signal that had none."""
         with self._lock:
             before, self._points = self._points, {}
             courses, self._courses = self._courses, {}
+            self._newest = {(scoped.instance, scoped.model): scoped.readings for scoped in cycle.scopes}
             for scoped in cycle.scopes:
                 key = (scoped.instance, scoped.model)
                 values = (scoped.readings[s.id].value if s.id in scoped.readings else None for s in SIGNALS)
@@ -61,12 +64,13 @@ class Trail:
         """
         with self._lock:
             points, told = tuple(self._points.get(scope, ())), self._courses.get(scope)
+            newest = self._newest.get(scope, {})
         asked = tuple(signals)
         if EVERY in asked:
             asked += tuple(name for name, i in _COLUMN.items() if any(math.isfinite(values[i]) for _, values in points))
         named = history.wanted(s for s in asked if s in _COLUMN)
         rows = [(t, {s: _known(values[_COLUMN[s]]) for s in named}) for t, values in points]
-        lines = history.encode(history.traced(rows, named, of_model(settings, scope[1])))
+        lines = history.encode(history.traced(rows, named, of_model(settings, scope[1]), newest))
         return lines | {"course": course.encode(told) if told is not None else None}
 
 

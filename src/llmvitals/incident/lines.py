@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmvitals.series import Window
 from llmvitals.settings import Settings
+from llmvitals.signals.reading import Reading
 from llmvitals.triage import history
 from llmvitals.triage.course import Course, course
 from llmvitals.triage.history import Trace
@@ -40,6 +42,7 @@ def lines(window: Window, judged: Window, verdict: Verdict, settings: Settings) 
     ends = [page.t for page in window.snapshots if page.t - seconds >= window.start]
     stride = -(-len(ends) // MOST_MOMENTS) or 1
     points, moments = [], []
+    readings: Mapping[str, Reading] = {}
     for end in ends[::-1][::stride][::-1]:  # counted from the newest, which is always drawn
         told, readings = diagnose_with(window.slice(end - seconds, end), settings, scope=dict(verdict.scope))
         points.append((end, {name: reading.value for name, reading in readings.items()}))
@@ -47,7 +50,7 @@ def lines(window: Window, judged: Window, verdict: Verdict, settings: Settings) 
     signals = history.wanted(e.signal for e in (verdict.leading.evidence if verdict.leading else ()))
     known = len(points) > 1
     return Lines(
-        history.traced(points, signals, settings) if known else {},
+        history.traced(points, signals, settings, readings) if known else {},
         course(moments, seconds) if known else None,
         seconds,
         longer,

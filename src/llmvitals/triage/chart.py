@@ -94,8 +94,8 @@ def _vital(vital: Vital, trace: Trace) -> Evidence:
     judged = vital.promised and trace.bound is not None
     limit = f"> {trace.bound:g}" if judged else ""
     holds = value > trace.bound if judged and value is not None and trace.bound is not None else None
-    gap = "" if value is not None else "no number in the newest window"
-    return Evidence(vital.signal, title, value, unit, limit, holds, gap, bound=trace.bound)
+    gap = "" if value is not None else trace.why or "no number in the newest window"
+    return Evidence(vital.signal, title, value, unit, limit, holds, gap, trace.standing, trace.bound)
 
 
 def _chart(

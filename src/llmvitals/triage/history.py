@@ -13,6 +13,7 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import compute
 from llmvitals.signals.promised import promised
+from llmvitals.signals.reading import Reading, Standing
 from llmvitals.triage import moments
 
 MOST_POINTS = 30
@@ -46,11 +47,16 @@ VITALS: tuple[Vital, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One signal over time: ``times`` in unix seconds, ``values`` and ``bound`` in base units, None where absent."""
+    """One signal over time: ``times`` in unix seconds, ``values`` and ``bound`` in base units, None where absent.
+
+    ``standing``: how far the newest value may be trusted; ``why``: why there is none.
+    """
 
     times: tuple[float, ...]
     values: tuple[float | None, ...]
     bound: float | None = None
+    standing: str = Standing.EXACT.value
+    why: str = ""
 
 
 def bounds(settings: Settings) -> dict[str, float]:
@@ -64,13 +70,26 @@ def wanted(signals: Iterable[str]) -> tuple[str, ...]:
 
 
 def traced(
-    points: Iterable[tuple[float, Mapping[str, float | None]]], signals: Iterable[str], settings: Settings
+    points: Iterable[tuple[float, Mapping[str, float | None]]],
+    signals: Iterable[str],
+    settings: Settings,
+    newest: Mapping[str, Reading] | None = None,
 ) -> dict[str, Trace]:
-    """Traces of these signals from (unix seconds, signal to value) in order of time."""
+    """Traces of these signals from (unix seconds, signal to value) in order of time. ``newest``: the readings of the last one."""
     rows = tuple(points)
     lines = bounds(settings)
     times = tuple(t for t, _ in rows)
-    return {s: Trace(times, tuple(values.get(s) for _, values in rows), lines.get(s)) for s in signals}
+    return {
+        s: Trace(times, tuple(values.get(s) for _, values in rows), lines.get(s), *_standing((newest or {}).get(s)))
+        for s in signals
+    }
+
+
+def _standing(newest: Reading | None) -> tuple[str, str]:
+    """How far a number may be trusted, and why there is none."""
+    if newest is None:
+        return Standing.EXACT.value, ""
+    return newest.standing.value, f"{newest.gap.kind}: {newest.gap.why}" if newest.gap is not None else ""
 
 
 def replay(window: Window, seconds: float, signals: Iterable[str], settings: Settings) -> dict[str, Trace]:
@@ -78,15 +97,17 @@ def replay(window: Window, seconds: float, signals: Iterable[str], settings: Set
     ends = [snapshot.t for snapshot in window.snapshots if snapshot.t - seconds >= window.start]
     stride = -(-len(ends) // MOST_POINTS) or 1
     settings = promised(window, settings)
-    points = []
+    points, readings = [], {}
     for end in ends[::-1][::stride][::-1]:  # counted from the newest, which is always drawn
         readings = compute(window.slice(end - seconds, end), settings)
         points.append((end, {name: reading.value for name, reading in readings.items()}))
-    return traced(points, signals, settings)
+    return traced(points, signals, settings, readings)
 
 
 def encode(traces: Mapping[str, Trace]) -> dict[str, Any]:
-    """The JSON form: ``{"signals": {signal: {"times": [...], "values": [... or null], "bound": number or null}}}``."""
+    """The JSON form: ``{"signals": {signal: {"times": [...], "values": [... or null], "bound": number or null, "standing": word,
+    "why": text}}}``.
+    """
     return {"signals": {name: msgspec.to_builtins(trace) for name, trace in traces.items()}}
 
 
