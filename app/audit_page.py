@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 import audit_parts
 import parts
@@ -17,7 +14,7 @@ from llmvitals.audit.hardware import hardware
 from llmvitals.audit.model import Finding, Hardware, Report, Setup, Severity, Traffic
 from llmvitals.capacity import GPUS
 from llmvitals.errors import LlmvitalsError
-from llmvitals.triage.view import NOTICES
+from llmvitals.sources.model_config import parse
 from words import later, t
 
 ABOUT = later(
@@ -52,7 +49,7 @@ def main() -> None:
         for number, report in enumerate(reports):
             show(report, number)
     except LlmvitalsError as error:
-        st.html(parts.line(NOTICES["settings"], error.thing, error.place, error.remedy))
+        picked.wrong(error)
 
 
 def _wanted() -> str:
@@ -84,8 +81,7 @@ def pasted() -> tuple[Setup, ...]:
 
 def from_source() -> tuple[Setup, ...]:
     """The set-ups that the engines of the chosen source tell."""
-    sidebar: dict[str, DeltaGenerator] = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
-    found = picked.opened(sidebar, lambda: None)
+    found = picked.opened(picked.slots(), lambda: None)
     return live.setups(found[1], found[2]) if found else ()
 
 
@@ -103,21 +99,8 @@ def known(*, whole: bool) -> tuple[tuple[int, ...] | None, Hardware, Traffic]:
         wait = right.toggle(t("Users wait in the queue"), key="wait")
         config = st.text_area(t("The model's config.json"), key="config", height=100) if whole else ""
     release = judge.version_of(version) if version.strip() else None
-    there = hardware(_config(config or ""), gpu=gpu or "", gpus=gpus)
+    there = hardware(parse(config, "config.json") if config.strip() else None, gpu=gpu or "", gpus=gpus)
     return release, there, Traffic(prompt, output, longest, users_wait=wait)
-
-
-def _config(text: str) -> dict[str, object] | None:
-    if not text.strip():
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        remedy = t("Give the model's own config.json.")
-        raise LlmvitalsError(t("is not a JSON object"), place="config.json", remedy=remedy)
-    return found
 
 
 def show(report: Report, number: int) -> None:

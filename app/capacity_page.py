@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 
 import streamlit as st
 
@@ -12,8 +10,7 @@ import capacity_parts
 import capacity_tries
 import parts
 import picked
-from llmvitals import settings as settings_file
-from llmvitals.app import capacity, choices
+from llmvitals.app import capacity
 from llmvitals.app.answer import Answer as AskedAnswer
 from llmvitals.app.ask import Failure, ask
 from llmvitals.capacity.document import document
@@ -82,16 +79,16 @@ def main() -> None:
 def loaded() -> Settings:
     """The settings; without any, or with a file that is not valid (which is said), the defaults."""
     try:
-        return settings_file.load(choices.settings_path(sys.argv, os.environ))
+        return picked.settings_of_app()
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return Settings()
 
 
 def from_engine(settings: Settings) -> Now | None:
     """What runs, from the chosen source and scope; None where nothing is taken from there."""
-    sidebar = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
-    found = picked.opened(sidebar, forget)
+    sidebar = picked.slots()
+    found = picked.opened(sidebar, picked.forget_scope, settings)
     if found is None or not st.toggle(
         t("Fill in what runs"), value=st.query_params.get("live") == "1", key="live", on_change=fill
     ):
@@ -100,7 +97,7 @@ def from_engine(settings: Settings) -> Now | None:
     scope = {key: st.query_params.get(key, "") for key in ("instance", "model")}
     first = look(source, scope, at, settings)
     if not isinstance(first, AskedAnswer):
-        picked.notice("unreachable", first.thing, first.place, first.remedy)
+        picked.wrong(first, "unreachable")
         return None
     listed = first.choices(scope)
     keys, current = list(listed), first.current(scope)
@@ -126,12 +123,6 @@ def look(source: Source, scope: dict[str, str], at: float | None, settings: Sett
 def running(source: Source, key: tuple[str, str], at: float | None, settings: Settings) -> tuple[Now, str]:
     """What runs, as it was read at most a minute ago."""
     return capacity.running(source, key, at, settings)
-
-
-def forget() -> None:
-    """Another source has other scopes."""
-    for key in ("instance", "model", "at"):
-        st.query_params.pop(key, None)
 
 
 def fill() -> None:
@@ -171,7 +162,7 @@ def ask_model(form: capacity.Form) -> Model | None:
     try:
         return model_of(parse(text, place), place=place)
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return None
 
 
@@ -235,7 +226,7 @@ def show(model: Model, form: capacity.Form, now: Now | None, settings: Settings)
     try:
         found = answer(model, asked, total_gpus=int(form["total"]))
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return
     if not found.budget_tokens:
         picked.notice("note", t("The model does not fit"), "", t("Use more GPUs or a smaller weight type."))

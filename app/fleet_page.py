@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
-
 import streamlit as st
 
+import fleet_answer
 import fleet_parts
 import parts
 import picked
 import triage_parts
-from llmvitals.app.ask import Failure, too_old
+from llmvitals.app.ask import Failure
 from llmvitals.app.fleet import ask_fleet
 from llmvitals.app.matrix import NO_MATCH
 from llmvitals.app.quadrant import picture
 from llmvitals.app.services import Board, board, narrowed
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.replica import Fleet
-from llmvitals.triage.units import with_unit
-from llmvitals.triage.view import NOTICES, clock
 from words import later, t
 
 TITLE = later("Fleet")
@@ -36,7 +33,7 @@ def poll(source: Source, at: float | None, settings: Settings) -> Fleet | Failur
 def main() -> None:
     """Lay the page out for the chosen source and moment."""
     st.html(parts.STYLE + fleet_parts.STYLE)
-    sidebar = {name: st.sidebar.container() for name in ("source", "time", "url")}
+    sidebar = picked.slots()
     found = picked.opened(sidebar, forget)
     if found is None:
         return
@@ -53,29 +50,14 @@ def forget() -> None:
 
 def panel(source: Source, at: float | None, settings: Settings) -> None:
     """What is refreshed. The last good answer stays while the source does not answer, and is said to be old."""
-    note = st.empty()
-    fleet = poll(source, at, settings)
-    kept: dict[object, Fleet] = st.session_state.setdefault("kept_boards", {})
-    if isinstance(fleet, Failure):
-        known = kept.get((source.url, at))
-        word = "unreachable-stale" if known else "unreachable"
-        note.html(parts.line(NOTICES[word], fleet.thing, fleet.place, fleet.remedy))
-        if known is None:
-            return
-        fleet = known
-    elif at is None and too_old(time.time() - fleet.end, settings):
-        note.html(parts.line(NOTICES["old"], "", source.url))
-    kept[source.url, at] = fleet
-    show(fleet, source, at, settings)
+    fleet = fleet_answer.latest(poll(source, at, settings), source, at, settings)
+    if fleet is not None:
+        show(fleet, source, at, settings)
 
 
 def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> None:
     """One answer, from the whole to the single replica."""
-    window = t("{span} ending {moment}", span=with_unit(fleet.seconds, "seconds"), moment=clock(fleet.end))
-    if at is None:
-        window += ", " + t("{span} ago", span=with_unit(max(1.0, round(time.time() - fleet.end)), "seconds"))
-    st.html(parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
-    st.html(fleet_parts.notes(NOTICES["note"], source.name, fleet.notes)) if fleet.notes else None
+    fleet_answer.head(t(TITLE), t(ABOUT), fleet, source, at)
     if not fleet.replicas and not fleet.services:
         picked.notice("no-replicas", remedy=t("Give the exporter targets, or choose another source."))
         return

@@ -11,7 +11,7 @@ from llmvitals.app.quadrant import Picture, Point, wrapped
 from llmvitals.app.services import GONE, PAGE, Bar, Board, Row, Service
 from llmvitals.triage.replica import PHASES
 from llmvitals.triage.units import with_unit
-from llmvitals.triage.view import Badge, Tone
+from llmvitals.triage.view import Tone
 from words import later, t
 
 CALM, WAITS, LIMIT = "#3d7fc4", "#d65a22", "#8a8f98"
@@ -238,11 +238,6 @@ def _point(point: Point, picture: Picture) -> str:
 def _up(value: float, picture: Picture) -> float:
     """How far up, in per cent."""
     return 100 * (value - picture.bottom) / (picture.top - picture.bottom)
-
-
-def notes(badge: Badge, source: str, listed: Iterable[str]) -> str:
-    """What is to be said of how the list came about."""
-    return "".join(parts.line(badge, f"{source}: {note}") for note in listed)
 
 
 def _table(heads: Iterable[str], body: str) -> str:

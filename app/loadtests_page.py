@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import sys
 import zipfile
 from collections.abc import Mapping
 
@@ -13,8 +11,6 @@ import streamlit as st
 import loadtests_parts as shown
 import parts
 import picked
-from llmvitals import settings as settings_file
-from llmvitals.app import choices
 from llmvitals.errors import LlmvitalsError
 from llmvitals.loadtest.goodput import Promises
 from llmvitals.loadtest.live import windows
@@ -41,25 +37,24 @@ Loads = dict[Scope, LoadSpec | LlmvitalsError]
 def main() -> None:
     """Results first; below them a load made from the chosen source."""
     st.html(parts.STYLE + shown.STYLE)
-    sidebar = {name: st.sidebar.container() for name in ("source", "time", "url")}
+    sidebar = picked.slots()
     try:
-        settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
+        settings = picked.settings_of_app()
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return
     st.html(parts.top(t(TITLE), t(ABOUT)))
     promises = choose_promises(settings)
     results(promises)
     st.html(parts.heading(t("A load like the live one")))
-    found = picked.opened(sidebar, forget)
+    found = picked.opened(sidebar, forget, settings)
     if found is not None:
         live(*found, promises)
 
 
 def forget() -> None:
     """Another source has other scopes, and another load."""
-    for key in ("instance", "model", "at"):
-        st.query_params.pop(key, None)
+    picked.forget_scope()
     st.session_state.pop("load", None)
 
 
@@ -96,7 +91,7 @@ def results(promises: Promises) -> None:
     try:
         found = read(tuple((one.name, one.getvalue()) for one in uploaded))
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return
     told = sweeps(found.runs, promises)
     for index, sweep in enumerate(told):
@@ -132,7 +127,7 @@ def live(settings: Settings, source: Source, at: float | None, promises: Promise
                 st.session_state["load"] = loads(windows(source, at, float(seconds), settings), settings)
         except LlmvitalsError as error:
             st.session_state.pop("load", None)
-            picked.notice("unreachable", error.thing, error.place, error.remedy)
+            picked.wrong(error, "unreachable")
             return
     made: Loads | None = st.session_state.get("load")
     if made is None:
@@ -143,7 +138,7 @@ def live(settings: Settings, source: Source, at: float | None, promises: Promise
         names = {" · ".join(filter(None, key)): one for key, one in made.items()}
         one = names[st.selectbox(t("Whose load"), list(names))]
         if isinstance(one, LlmvitalsError):
-            picked.notice("settings", one.thing, one.place, one.remedy)
+            picked.wrong(one)
         else:
             offer(one, tool, Where(url, one.model), promises)
 

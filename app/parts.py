@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from urllib.parse import urlencode
 
+from llmvitals.app.ask import Failure
+from llmvitals.errors import LlmvitalsError
 from llmvitals.triage.units import with_unit
 from llmvitals.triage.verdict import Blind
-from llmvitals.triage.view import Badge, Card, Check, ClassRow, Row, Stage, View
+from llmvitals.triage.view import NOTICES, Badge, Card, Check, ClassRow, Row, Stage, View
 from words import t, tell
 
 _PATHS = {
@@ -56,7 +58,7 @@ _SHEET = """
  vertical-align:middle; margin:0 6px; overflow:hidden; }
 .lv-meter i { display:block; height:100%; background:var(--t); }
 .lv-action { border:1px solid var(--line); border-radius:8px; padding:14px 20px; display:grid; gap:8px; }
-.lv-action h2, .lv-h2 { font-size:13px; letter-spacing:.05em; text-transform:uppercase; font-weight:650;
+.lv-action h2, .lv-h2 { font-size:15px; font-weight:650;
  color:var(--soft); margin:0; padding:0; }
 .lv-h2 { margin-top:14px; }
 .lv-action code, .lv-set { font-size:19px; font-weight:650; padding:4px 10px; border-radius:6px; width:fit-content;
@@ -284,6 +286,16 @@ def line(badge: Badge, thing: str, place: str = "", remedy: str = "") -> str:
         f'<div class="lv lv-line lv-{badge.tone}" role="status"><b>{icon(badge.icon)} {escape(t(badge.word))}.</b>'
         f"{where} {escape(tell(thing))}{'. ' if thing and remedy else ' '}{escape(tell(remedy))}</div>"
     )
+
+
+def failed(badge: Badge, error: LlmvitalsError | Failure) -> str:
+    """What failed, in one line."""
+    return line(badge, error.thing, error.place, error.remedy)
+
+
+def notes(source: str, told: Iterable[str]) -> str:
+    """What is to be said of how an answer of a source came about, a line each."""
+    return "".join(line(NOTICES["note"], f"{source}: {note}") for note in told)
 
 
 def contributing(card: Card) -> str:

@@ -14,6 +14,7 @@ import parts
 import sign_in
 from llmvitals import settings as settings_file
 from llmvitals.app import choices, link
+from llmvitals.app.ask import Failure
 from llmvitals.app.runbook import ENGLISH, Picture
 from llmvitals.app.runbook import parts as parts_of
 from llmvitals.errors import LlmvitalsError
@@ -24,13 +25,31 @@ from words import t
 Slots = dict[str, DeltaGenerator]
 
 
-def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source, float | None] | None:
+def settings_of_app() -> Settings:
+    """The settings that the app was started with. Raises :class:`SettingsError` for a file that is not valid."""
+    return settings_file.load(choices.settings_path(sys.argv, os.environ))
+
+
+def slots() -> Slots:
+    """Places in the sidebar, in their order."""
+    return {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
+
+
+def forget_scope() -> None:
+    """Another source has other scopes."""
+    for key in ("instance", "model", "at"):
+        st.query_params.pop(key, None)
+
+
+def opened(
+    sidebar: Slots, forget: Callable[[], None], known: Settings | None = None
+) -> tuple[Settings, Source, float | None] | None:
     """The settings, the chosen source and the chosen moment; None where the page said why there are none.
 
-    ``forget``: what another source makes void.
+    ``forget``: what another source makes void; ``known``: the settings, where the page has them.
     """
     try:
-        settings = settings_file.load(choices.settings_path(sys.argv, os.environ))
+        settings = known or settings_of_app()
         source = _source(settings, sidebar, forget)
         if source is None:
             notice(
@@ -41,7 +60,7 @@ def opened(sidebar: Slots, forget: Callable[[], None]) -> tuple[Settings, Source
         _follow(source)
         return settings, source, _moment(source, sidebar)
     except LlmvitalsError as error:
-        notice("settings", error.thing, error.place, error.remedy)
+        wrong(error)
         return None
 
 
@@ -108,3 +127,8 @@ def show_runbook(slug: str, chosen: str) -> None:
 def notice(name: str, thing: str = "", place: str = "", remedy: str = "") -> None:
     """A state of the page in one line."""
     st.html(parts.line(NOTICES[name], thing, place, remedy))
+
+
+def wrong(error: LlmvitalsError | Failure, name: str = "settings") -> None:
+    """What is wrong with what was given, or (by the ``name`` of another notice) what failed, in one line."""
+    st.html(parts.failed(NOTICES[name], error))

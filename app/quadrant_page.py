@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-
 import streamlit as st
 
+import fleet_answer
 import parts
 import picked
 import quadrant_parts
-from llmvitals.app.ask import Failure, too_old
+from llmvitals.app.ask import Failure
 from llmvitals.app.fleet import ask_fleet, ask_trail
 from llmvitals.app.quadrant import MOST_LINES, Picture, name_of, picture
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.replica import Fleet
-from llmvitals.triage.units import with_unit
-from llmvitals.triage.view import NOTICES, clock
 from words import later, t
 
 TITLE = later("KV usage against compute")
@@ -35,8 +32,8 @@ def poll(source: Source, at: float | None, settings: Settings) -> Fleet | Failur
 def main() -> None:
     """Lay the page out for the chosen source and moment."""
     st.html(parts.STYLE + quadrant_parts.STYLE)
-    sidebar = {name: st.sidebar.container() for name in ("source", "time", "url")}
-    found = picked.opened(sidebar, forget)
+    sidebar = picked.slots()
+    found = picked.opened(sidebar, picked.forget_scope)
     if found is None:
         return
     settings, source, at = found
@@ -44,28 +41,11 @@ def main() -> None:
     st.fragment(panel, run_every=every)(source, at, settings)
 
 
-def forget() -> None:
-    """Another source has other replicas."""
-    for key in ("instance", "model", "at"):
-        st.query_params.pop(key, None)
-
-
 def panel(source: Source, at: float | None, settings: Settings) -> None:
     """What is refreshed. The last good answer stays while the source does not answer, and is said to be old."""
-    note = st.empty()
-    fleet = poll(source, at, settings)
-    kept: dict[object, Fleet] = st.session_state.setdefault("kept_fleets", {})
-    if isinstance(fleet, Failure):
-        known = kept.get((source.url, at))
-        word = "unreachable-stale" if known else "unreachable"
-        note.html(parts.line(NOTICES[word], fleet.thing, fleet.place, fleet.remedy))
-        if known is None:
-            return
-        fleet = known
-    elif at is None and too_old(time.time() - fleet.end, settings):
-        note.html(parts.line(NOTICES["old"], "", source.url))
-    kept[source.url, at] = fleet
-    show(fleet, source, at, settings)
+    fleet = fleet_answer.latest(poll(source, at, settings), source, at, settings)
+    if fleet is not None:
+        show(fleet, source, at, settings)
 
 
 def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> None:
@@ -73,11 +53,7 @@ def show(fleet: Fleet, source: Source, at: float | None, settings: Settings) -> 
     chosen = st.query_params.get("instance", ""), st.query_params.get("model", "")
     one = next((r for r in fleet.replicas if r.placed and (r.instance, r.model) == chosen), None)
     drawn = picture(fleet, chosen, ask_trail(source, one, at, settings) if one else {})
-    age = max(1.0, round(time.time() - fleet.end))
-    window = t("{span} ending {moment}", span=with_unit(fleet.seconds, "seconds"), moment=clock(fleet.end))
-    if at is None:
-        window += ", " + t("{span} ago", span=with_unit(age, "seconds"))
-    st.html(parts.top(t(TITLE), t(ABOUT), (t("source {name}", name=source.name), window)))
+    fleet_answer.head(t(TITLE), t(ABOUT), fleet, source, at)
     if drawn.points:
         show_points(fleet, drawn, chosen, source)
     if drawn.missing:

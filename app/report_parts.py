@@ -36,7 +36,7 @@ def report_button(source: Source, scope: Mapping[str, str], at: float | None, se
                 with st.spinner(t("The window is recorded, redacted and judged.")):
                     st.session_state[HELD] = (about, zipped(source, scope, at, settings, wish))
             except LlmvitalsError as error:
-                st.html(parts.line(NOTICES["no-report"], error.thing, error.place, error.remedy))
+                st.html(parts.failed(NOTICES["no-report"], error))
         held = st.session_state.get(HELD)
         if held is not None and held[0] == about:
             _handed(held[1])

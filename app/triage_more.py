@@ -13,15 +13,14 @@ from llmvitals.app import choices
 from llmvitals.app.answer import Answer, Key
 from llmvitals.app.ask import Failure
 from llmvitals.app.before import ask_comparison
-from llmvitals.app.fleet import ask_fleet
+from llmvitals.app.fleet import Odd, ask_odd
 from llmvitals.app.past import Past
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
 from llmvitals.triage.chart import Chart, check_charts, leading_charts, vital_charts
 from llmvitals.triage.compare import Comparison
 from llmvitals.triage.course import Began, began
-from llmvitals.triage.outliers import LEAST_PEERS, Outlier, outliers
-from llmvitals.triage.replica import Fleet
+from llmvitals.triage.outliers import LEAST_PEERS
 from llmvitals.triage.verdict import CheckResult, State, Verdict
 from llmvitals.triage.view import NOTICES, View
 from report_parts import report_button
@@ -33,10 +32,9 @@ _FIRING = frozenset({State.FIRING, State.SHADOWED})
 
 
 @st.cache_data(ttl=15.0, show_spinner=False, max_entries=16)
-def poll_outliers(source: Source, at: float | None, settings: Settings) -> tuple[Outlier, ...] | Failure:
+def poll_odd(source: Source, at: float | None, settings: Settings) -> Odd | Failure:
     """A fleet is asked for as a whole, so it is asked for seldom."""
-    found = ask_fleet(source, at, settings)
-    return outliers(found) if isinstance(found, Fleet) else found
+    return ask_odd(source, at, settings)
 
 
 @st.cache_data(ttl=5.0, show_spinner=False, max_entries=64)
@@ -88,13 +86,17 @@ def different(answer: Answer, source: Source, at: float | None, settings: Settin
     if sum(member.model == model for member in answer.members) <= LEAST_PEERS:
         return
     st.html(parts.heading(t("Replicas: who is different")))
-    found = poll_outliers(source, at, settings)
-    if isinstance(found, Failure):
-        st.html(parts.line(NOTICES["no-comparison"], found.thing, found.place, found.remedy))
+    odd = poll_odd(source, at, settings)
+    if isinstance(odd, Failure):
+        st.html(parts.failed(NOTICES["no-comparison"], odd))
         return
-    own = [one for one in found if one.model == model]
+    if odd.notes:
+        st.html(parts.notes(source.name, odd.notes))
+    own = [one for one in odd.found if one.model == model]
     if own:
         st.html(triage_parts.outliers(own, source.name))
+    elif odd.compared.get(model, 0) <= LEAST_PEERS:
+        st.html(parts.line(NOTICES["no-comparison"], t("Too few replicas of {model} could be read.", model=model)))
     else:
         st.html(parts.line(NOTICES["nobody-differs"], t("No replica of {model} differs from the others.", model=model)))
 
@@ -126,7 +128,7 @@ def _typed(answer: Answer) -> float | None:
     try:
         asked = choices.moment(text)
     except LlmvitalsError as error:
-        st.html(parts.line(NOTICES["settings"], error.thing, error.place, error.remedy))
+        st.html(parts.failed(NOTICES["settings"], error))
         return None
     end = float(answer.verdict.window.get("end") or 0.0)
     if asked is None:

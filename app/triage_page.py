@@ -44,8 +44,8 @@ def main() -> None:
     """Lay the page out for the chosen source, scope and moment."""
     st.html(parts.STYLE)
     st.html(charts.STYLE)
-    sidebar = {name: st.sidebar.container() for name in ("source", "scope", "time", "url")}
-    found = picked.opened(sidebar, forget_scope)
+    sidebar = picked.slots()
+    found = picked.opened(sidebar, forget)
     if found is None:
         return
     settings, source, at = found
@@ -69,10 +69,9 @@ def kept() -> Kept:
     return found
 
 
-def forget_scope() -> None:
+def forget() -> None:
     """Another source has other targets."""
-    for key in ("instance", "model", "at"):
-        st.query_params.pop(key, None)
+    picked.forget_scope()
     st.session_state.pop("kept", None)
 
 
@@ -105,7 +104,7 @@ def panel(source: Source, scope: dict[str, str], at: float | None, settings: Set
     if isinstance(answer, Failure):
         known = kept().get(key)
         word = "unknown-scope" if answer.members else "unreachable-stale" if known else "unreachable"
-        top.html(parts.line(NOTICES[word], answer.thing, answer.place, answer.remedy))
+        top.html(parts.failed(NOTICES[word], answer))
         if not isinstance(known, Answer):
             return
         answer = known
@@ -130,8 +129,8 @@ def show(
     turn = triage_parts.turn_line(view.turns)
     # written at once, not into a place that is empty for a moment: the verdict is never gone while it is refreshed
     top = st.html(parts.verdict(view, facts, stale=stale, more=triage_parts.when(before) + turn))
-    for note in answer.notes:
-        st.html(parts.line(NOTICES["note"], f"{source.name}: {note}"))
+    if answer.notes:
+        st.html(parts.notes(source.name, answer.notes))
     if verdict.binding.why:
         st.html(parts.binds(binds(verdict.binding.resource), verdict.binding.why))
     if view.leading:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from llmvitals.app.ask import Failure, not_whole
 from llmvitals.app.chosen import judged_fleet
@@ -16,7 +17,20 @@ from llmvitals.sources.exporter import fetch_json
 from llmvitals.sources.promql_api import warned
 from llmvitals.triage import history
 from llmvitals.triage.history import Trace
+from llmvitals.triage.outliers import Outlier, outliers
 from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """Who differs from its peers. ``compared``: how many replicas of each model were there to be compared; ``notes``: what is to be
+    said of how they were found.
+    """
+
+    found: tuple[Outlier, ...]
+    compared: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
 
 Ask = Callable[[Source, float | None, Settings], Fleet]
 Trails = Callable[[Source, Replica, float | None, Settings], Mapping[str, Trace]]
@@ -33,6 +47,14 @@ def ask_fleet(source: Source, at: float | None, settings: Settings) -> Fleet | F
         return replace(found, notes=(*found.notes, *not_whole(told)))
     except LlmvitalsError as error:
         return Failure(error.thing, error.place, error.remedy)
+
+
+def ask_odd(source: Source, at: float | None, settings: Settings) -> Odd | Failure:
+    """The replicas of a source that differ from their peers, at the same moments."""
+    fleet = ask_fleet(source, at, settings)
+    if isinstance(fleet, Failure):
+        return fleet
+    return Odd(outliers(fleet), Counter(one.model for one in fleet.replicas if not one.gone), fleet.notes)
 
 
 def ask_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
