@@ -13,7 +13,7 @@ import picked
 from llmvitals.audit import defaults
 from llmvitals.capacity.changes import Running, compare
 from llmvitals.capacity.model import Model
-from llmvitals.capacity.plan import Demand, repeatable
+from llmvitals.capacity.plan import OUTPUT, PROMPT, Demand, repeatable
 from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, planned
 from llmvitals.capacity.whatif import Load, Promise
 from llmvitals.errors import LlmvitalsError
@@ -21,8 +21,8 @@ from llmvitals.settings import Settings
 from llmvitals.sources.now import Now
 from words import t
 
-RATE, PROMPT, OUTPUT = 2.0, 1000.0, 250.0
-"""Calls per second and lengths where no running engine tells."""
+RATE = 2.0
+"""Calls per second where no running engine tells."""
 
 MOST = 10_000_000.0
 

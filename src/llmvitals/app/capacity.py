@@ -12,7 +12,7 @@ from llmvitals.app.answer import Key
 from llmvitals.app.past import ask_past
 from llmvitals.capacity import GPUS, OVERHEAD_GB_PER_GPU, UTILIZATION
 from llmvitals.capacity.known import KNOWN
-from llmvitals.capacity.report import AUTO, KV_DTYPES, WEIGHT_DTYPES, Question
+from llmvitals.capacity.report import AUTO, CONTEXT, KV_DTYPES, WEIGHT_DTYPES, Question
 from llmvitals.capacity.whatif import Outcome
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.now import SIGNALS, Now, newest, now_of
@@ -45,7 +45,7 @@ NUMBERS: tuple[Number, ...] = (
     Number("gpus", 1, 1, 1024),
     Number("stages", 1, 1, 64),
     Number("total", 8, 1, 1024),
-    Number("context", 4096, 1, 10_000_000),
+    Number("context", CONTEXT, 1, 10_000_000),
     Number("share", UTILIZATION, 0.1, 1.0, whole=False),
     Number("overhead", OVERHEAD_GB_PER_GPU, 0.0, 100.0, whole=False),
     Number("rate", 8.0, 0.001, 1_000_000.0, whole=False),

@@ -19,6 +19,8 @@ from llmvitals.simulator.hardware import GPUS
 from llmvitals.simulator.roofline import Machine, step_cost
 
 MINUTE = 60.0
+PROMPT, OUTPUT = 1000.0, 250.0
+"""Tokens of a call where nothing that runs tells them."""
 FILL = 0.90
 """How full pools may get on average: the lower of the two KV lines that boards draw."""
 LOAD = 0.80
@@ -54,8 +56,8 @@ class Demand:
     requests_per_minute: float
     calls: float = 1.0
     turns: int = 1
-    prompt: float = 1000.0
-    output: float = 250.0
+    prompt: float = PROMPT
+    output: float = OUTPUT
     added: float = 0.0
     cached: float = 0.0
     pace: float = 0.05

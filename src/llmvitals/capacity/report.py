@@ -15,6 +15,8 @@ from llmvitals.capacity.speed import Stored
 from llmvitals.errors import SettingsError
 
 AUTO = "auto"
+CONTEXT = 4096
+"""Tokens of a request where nothing that runs tells them."""
 APART = 3.0
 """How many times an estimate may miss a measured pool: little is left of a small GPU, so that errors weigh the more."""
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576)
@@ -37,7 +39,7 @@ class Question:
     pipeline_parallel: int = 1
     weight_dtype: str = AUTO
     kv_dtype: str = "fp16"
-    context: float = 4096
+    context: float = CONTEXT
     utilization: float = UTILIZATION
     overhead_gb: float = OVERHEAD_GB_PER_GPU
     service_rate: float | None = None

@@ -17,8 +17,8 @@ from llmvitals.audit import defaults
 from llmvitals.capacity.changes import CHANGES, Compared, Running, compare
 from llmvitals.capacity.document import compared_document, document, plan_document
 from llmvitals.capacity.model import Model
-from llmvitals.capacity.plan import Demand, Plan
-from llmvitals.capacity.report import KV_DTYPES, WEIGHT_DTYPES, Answer, Question, answer, planned
+from llmvitals.capacity.plan import OUTPUT, PROMPT, Demand, Plan
+from llmvitals.capacity.report import CONTEXT, KV_DTYPES, WEIGHT_DTYPES, Answer, Question, answer, planned
 from llmvitals.capacity.whatif import Load, Promise
 from llmvitals.cli import capacity_text
 from llmvitals.cli.capacity_live import live
@@ -31,7 +31,6 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 POSITIVE = click.FloatRange(min=0, min_open=True, max=1e12)
 WHOLE = click.IntRange(min=1, max=1_000_000)
-LIVE_SECONDS = 30.0
 
 _OPTIONS: tuple[Decorator, ...] = (
     click.option("--model-config", type=click.Path(path_type=Path), help="The model's config.json."),
@@ -68,7 +67,7 @@ _OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--context",
         type=click.IntRange(min=1),
-        show_default="4096, or the live engine's",
+        show_default=f"{CONTEXT}, or the live engine's",
         help="Mean tokens per request.",
     ),
     click.option("--service-rate", type=click.FloatRange(min=0), help="Requests finished per second."),
@@ -92,9 +91,11 @@ _OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option("--turns", type=WHOLE, default=1, show_default=True, help="Rounds of an agent per request."),
     click.option(
-        "--prompt-tokens", type=POSITIVE, show_default="1000, or the live engine's", help="Of the first call."
+        "--prompt-tokens", type=POSITIVE, show_default=f"{PROMPT:g}, or the live engine's", help="Of the first call."
     ),
-    click.option("--output-tokens", type=POSITIVE, show_default="250, or the live engine's", help="Of each answer."),
+    click.option(
+        "--output-tokens", type=POSITIVE, show_default=f"{OUTPUT:g}, or the live engine's", help="Of each answer."
+    ),
     click.option(
         "--added-tokens", type=click.FloatRange(min=0), default=0.0, show_default=True, help="By a tool, each turn."
     ),
@@ -257,7 +258,7 @@ def _question(asked: _Asked, now: Now | None) -> Question:
         pipeline_parallel=asked.pipeline_parallel,
         weight_dtype=asked.weight_dtype,
         kv_dtype=asked.kv_dtype,
-        context=asked.context or (now.context if now is not None else None) or 4096,
+        context=asked.context or (now.context if now is not None else None) or CONTEXT,
         utilization=asked.utilization,
         overhead_gb=asked.overhead_gb,
         service_rate=rate,
@@ -268,8 +269,8 @@ def _question(asked: _Asked, now: Now | None) -> Question:
 
 def _lengths(asked: _Asked, now: Now | None) -> tuple[float, float, float]:
     """Prompt, output, and what the cache gives back."""
-    prompt = asked.prompt_tokens or (now.prompt if now is not None else None) or 1000.0
-    output = asked.output_tokens or (now.output if now is not None else None) or 250.0
+    prompt = asked.prompt_tokens or (now.prompt if now is not None else None) or PROMPT
+    output = asked.output_tokens or (now.output if now is not None else None) or OUTPUT
     cached = asked.cached if asked.cached is not None else (now.cached if now is not None else None) or 0.0
     return prompt, output, cached
 
