@@ -81,6 +81,7 @@ def test_a_model_and_a_gpu_give_an_estimate(page):
         ("ls -la", {}, "starts no engine that is known"),
         ("vllm serve m/x", {"version": "soon"}, "is no release that is known"),
         ("vllm serve m/x", {"config": "[]"}, "is not a JSON object"),
+        ("vllm serve m/x", {"config": "[" * 100_000}, "is not JSON"),
         ("vllm serve m/x --blok<script>=1", {}, "has no --blok&lt;script&gt;"),
     ],
 )
