@@ -262,3 +262,8 @@ def test_no_filling_makes_it_slow(filling):
 def test_a_bare_comment_sign_hides_its_own_line_alone():
     (found,) = reading.setups("vllm serve m/x #\n--max-num-seqs 3\n", place="given")
     assert found.words[-2:] == ("--max-num-seqs", "3")
+
+
+def test_a_value_that_is_nested_without_end_is_no_finding():
+    (found,) = reading.setups(f"vllm serve m/x --speculative-config '{'[' * 100_000}'", place="given")
+    assert all("speculative" not in one.title for one in audit(found).findings)

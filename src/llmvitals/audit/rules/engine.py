@@ -76,7 +76,7 @@ def _slots(s: Subject) -> tuple[Values, ...]:
 def _drafts(s: Subject) -> tuple[Values, ...]:
     try:
         found = json.loads(s.values.get("speculative-config", "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return NO
     count = found.get("num_speculative_tokens") if isinstance(found, dict) else None
     return holds(isinstance(count, int) and count >= MANY_DRAFTS, count=count)
