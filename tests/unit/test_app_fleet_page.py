@@ -46,7 +46,7 @@ def page(tmp_path, monkeypatch, exporter):
         return app, html(app)
 
     yield run
-    for name in ("parts", "picked", "fleet_parts", "triage_parts", "words"):
+    for name in ("parts", "picked", "fleet_answer", "fleet_parts", "triage_parts", "words"):
         sys.modules.pop(name, None)
 
 

@@ -229,6 +229,17 @@ def test_where_replicas_are_alike_that_is_said_and_few_are_not_compared(page, ex
     assert "who is different" not in html
 
 
+def test_of_replicas_that_could_not_be_read_nobody_says_that_they_are_alike(page, exporter):
+    path = fleet(exporter, 8)
+    told = json.loads(exporter.answers["/replicas"][1])
+    told |= {"replicas": told["replicas"][:3], "notes": ["judged are 3 of its 8 targets"]}
+    exporter.answers["/replicas"] = (200, json.dumps(told).encode())
+    _, html = page(path)
+    assert "differs from the others" not in html
+    assert "Too few replicas of llama-3-8b could be read." in html
+    assert "s0: judged are 3 of its 8 targets" in html
+
+
 def compared(app, choice):
     """The page with a moment chosen to compare with."""
     (control,) = [one for one in app.get("button_group") if one.label == "Compare with"]

@@ -10,7 +10,7 @@ from llmvitals.app.answer import Answer, Choice, Key, Member, Scope, UnknownScop
 from llmvitals.app.chosen import ask_prometheus
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
-from llmvitals.sources.exporter import fetch_json, triage_url
+from llmvitals.sources.exporter import fetch_json, place_of
 from llmvitals.sources.promql_api import warned
 from llmvitals.triage import document
 from llmvitals.triage.verdict import Verdict
@@ -74,7 +74,7 @@ def too_old(age: float, settings: Settings) -> bool:
 
 def _exporter(source: Source, scope: Scope, at: float | None, settings: Settings) -> Answer:
     """An exporter knows the present only."""
-    place, found = triage_url(source.url), fetch_json(source, "/triage")
+    place, found = place_of(source, "/triage"), fetch_json(source, "/triage")
     return Answer(_chosen(found, scope, place), _members(found), time.time())
 
 

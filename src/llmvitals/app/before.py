@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llmvitals.app.answer import Key
-from llmvitals.app.past import long_window
+from llmvitals.app.past import long_window, remembered
 from llmvitals.errors import LlmvitalsError, PageError
 from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
-from llmvitals.sources.exporter import fetch_json
-from llmvitals.triage import history
+from llmvitals.sources.exporter import place_of
 from llmvitals.triage.compare import Comparison, Moment, compare
 from llmvitals.triage.course import Course, Runs
-from llmvitals.triage.course import decode as decode_course
 from llmvitals.triage.history import Trace
+from llmvitals.triage.outliers import spread
 from llmvitals.triage.report import scope_of
 from llmvitals.triage.walk import diagnose_with
 
@@ -25,9 +23,6 @@ NOISE_SECONDS = 180.0
 
 NOISE_POINTS = 5
 """Fewer numbers than these say nothing of their spread; so many windows are judged for it where each is computed anew."""
-
-ROBUST = 1.4826
-"""Median absolute deviation to standard deviation of a normal distribution (1 / 0.6745)."""
 
 EVERY = "*"
 """Every signal that an exporter remembers (exporters/trail.py)."""
@@ -55,10 +50,8 @@ def ask_comparison(
 def _exporter(
     source: Source, key: Key, seconds: float, at: float | None, settings: Settings, scopes: int
 ) -> tuple[Moment, Moment]:
-    place = f"{source.url.rstrip('/')}/history"
-    asked = {"instance": key[0], "model": key[1], "signal": (EVERY,)}
-    found = fetch_json(source, "/history", asked)
-    traces, told = history.decode(found, place=place), decode_course(found, place=place)
+    traces, told = remembered(source, key, (EVERY,))
+    place = place_of(source, "/history")
     times = next((trace.times for trace in traces.values() if trace.times), ())
     if not times:
         raise PageError("has no history of this scope yet", place=place, remedy="Wait for its next cycles.")
@@ -92,8 +85,7 @@ def spread_of(values: Iterable[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     if len(known) < NOISE_POINTS:
         return None
-    middle = statistics.median(known)
-    return ROBUST * statistics.median(abs(v - middle) for v in known)
+    return spread(known)
 
 
 def _then(runs: Runs, t: float) -> str:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from llmvitals.app.ask import Failure, not_whole
 from llmvitals.app.chosen import judged_fleet
 from llmvitals.app.fleet_stored import stored_fleet
-from llmvitals.app.past import lines
+from llmvitals.app.past import lines, remembered
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Settings, Source
-from llmvitals.sources.exporter import fetch_json
+from llmvitals.sources.exporter import fetch_json, place_of
 from llmvitals.sources.promql_api import warned
-from llmvitals.triage import history
 from llmvitals.triage.history import Trace
 from llmvitals.triage.outliers import Outlier, outliers
 from llmvitals.triage.replica import TRAIL, Fleet, Replica, decode
@@ -66,14 +65,11 @@ def ask_trail(source: Source, one: Replica, at: float | None, settings: Settings
 
 
 def _exporter(source: Source, at: float | None, settings: Settings) -> Fleet:
-    place = f"{source.url.rstrip('/')}/replicas"
-    return decode(fetch_json(source, "/replicas"), place=place)
+    return decode(fetch_json(source, "/replicas"), place=place_of(source, "/replicas"))
 
 
 def _exporter_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
-    place = f"{source.url.rstrip('/')}/history"
-    asked: dict[str, str | tuple[str, ...]] = {"instance": one.instance, "model": one.model, "signal": TRAIL}
-    return history.decode(fetch_json(source, "/history", asked), place=place)
+    return remembered(source, one.key, TRAIL)[0]
 
 
 def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
@@ -84,7 +80,7 @@ def _prometheus(source: Source, at: float | None, settings: Settings) -> Fleet:
 
 
 def _prometheus_trail(source: Source, one: Replica, at: float | None, settings: Settings) -> Mapping[str, Trace]:
-    return lines(source, (one.instance, one.model), time.time() if at is None else at, TRAIL, settings)
+    return lines(source, one.key, time.time() if at is None else at, TRAIL, settings)
 
 
 _KINDS: Mapping[str, tuple[Ask, Trails]] = {

@@ -15,7 +15,7 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
 from llmvitals.signals.promised import promised
 from llmvitals.signals.reading import Reading
-from llmvitals.sources.exporter import fetch_json
+from llmvitals.sources.exporter import fetch_json, place_of
 from llmvitals.sources.reach import far_enough
 from llmvitals.triage import history
 from llmvitals.triage.course import Course, course
@@ -72,9 +72,18 @@ def ask_past(
 def _exporter(
     source: Source, key: Key, signals: tuple[str, ...], at: float | None, settings: Settings, scopes: int
 ) -> Past:
-    place = f"{source.url.rstrip('/')}/history"
-    found = fetch_json(source, "/history", {"instance": key[0], "model": key[1], "signal": signals})
-    return Past(history.decode(found, place=place), decode_course(found, place=place))
+    traces, told = remembered(source, key, signals)
+    return Past(traces, told)
+
+
+def remembered(source: Source, key: Key, signals: Sequence[str]) -> tuple[dict[str, Trace], Course | None]:
+    """What an exporter remembers of a scope: these signals over time, and its course.
+
+    Raises the errors of :func:`fetch_json`, and :class:`PageError` for what cannot be read.
+    """
+    place = place_of(source, "/history")
+    found = fetch_json(source, "/history", {"instance": key[0], "model": key[1], "signal": tuple(signals)})
+    return history.decode(found, place=place), decode_course(found, place=place)
 
 
 def _prometheus(

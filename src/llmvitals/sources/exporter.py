@@ -42,6 +42,11 @@ def triage_url(url: str) -> str:
     return f"{root_url(url)}/triage"
 
 
+def place_of(source: Source, path: str) -> str:
+    """Where a path like ``/history`` of an exporter lies, without secrets, for errors. Raises ``SettingsError`` for no URL."""
+    return without_secrets(f"{root_url(source.url)}{path}")
+
+
 def fetch_json(
     source: Source,
     path: str,

@@ -174,12 +174,17 @@ def _odd(group: Sequence[Replica]) -> Iterator[Outlier]:
                 )
 
 
+def spread(values: Sequence[float]) -> float:
+    """The robust standard deviation of one number or more: what a few odd ones among them hardly move."""
+    middle = statistics.median(values)
+    return NORMAL * statistics.median(abs(x - middle) for x in values)
+
+
 def _peers(values: Sequence[float], own: float) -> _Peers:
     """Of all values (in order), those without one's own."""
     others = list(values)
     others.remove(own)
-    middle = statistics.median(others)
-    return _Peers(len(others), middle, NORMAL * statistics.median(abs(x - middle) for x in others))
+    return _Peers(len(others), statistics.median(others), spread(others))
 
 
 def _away(value: float, usual: float, watched: Watched) -> float:
