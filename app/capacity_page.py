@@ -6,6 +6,7 @@ import json
 
 import streamlit as st
 
+import capacity_charts
 import capacity_parts
 import capacity_tries
 import parts
@@ -274,7 +275,7 @@ def show_memory(model: Model, found: Answer) -> None:
         return
     st.html(parts.heading(t("Seats by length")))
     one, two = st.columns((3, 2))
-    one.altair_chart(capacity_parts.seats_chart(found), width="stretch", key="seats")
+    one.altair_chart(capacity_charts.seats_chart(found), width="stretch", key="seats")
     two.html(capacity_parts.seats_table(found))
 
 
@@ -293,7 +294,7 @@ def show_queue(found: Answer) -> None:
         )
     )
     one, two = st.columns((3, 2))
-    one.altair_chart(capacity_parts.waits_chart(found), width="stretch", key="waits")
+    one.altair_chart(capacity_charts.waits_chart(found), width="stretch", key="waits")
     two.html(capacity_parts.waits_table(found))
     st.html(
         capacity_parts.facts(

@@ -36,7 +36,7 @@ def page(tmp_path, monkeypatch):
         return again(app.run())
 
     yield run
-    for name in ("parts", "charts", "picked", "capacity_parts", "capacity_tries", "words"):
+    for name in ("parts", "charts", "picked", "capacity_charts", "capacity_parts", "capacity_tries", "words"):
         sys.modules.pop(name, None)
 
 
