@@ -9,6 +9,7 @@ from llmvitals import cli
 from llmvitals.audit import live
 from llmvitals.audit.judge import audit
 from llmvitals.audit.model import AuditError
+from llmvitals.audit.told import of_samples
 from llmvitals.errors import LlmvitalsError
 from llmvitals.settings import Source
 from support.answers import Answer, Answers
@@ -138,3 +139,14 @@ def test_the_engines_of_a_prometheus_are_audited():
 def test_an_exporter_that_tells_nothing_says_so(page, said):
     with Answers({"/metrics": page}) as exporter, pytest.raises(AuditError, match=said):
         live.setups(Source(name="prod", url=exporter.url))
+
+
+@pytest.mark.parametrize(("told", "release"), [("0.7-0.7.3", "0.7.3"), (">=0.32", ""), ("0.11.0", "0.11.0"), ("", "")])
+def test_a_page_that_says_its_releases_is_audited_by_the_newest_of_them(told, release):
+    samples = (
+        ("llm_kv_block_tokens", {"instance": "a", "model": "m", "engine": "vllm"}, 16.0),
+        ("llm_target_info", {"instance": "a", "engine": "vllm", "version": told}, 1.0),
+        ("llm_target_info", {"instance": "b", "engine": "vllm", "version": "0.4.2"}, 1.0),
+    )
+    (setup,) = of_samples(samples, place="prod")
+    assert setup.version == release

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from llmvitals.audit.model import AuditError, Setup
-from llmvitals.audit.told import FAMILIES, of_samples, page
+from llmvitals.audit.told import FAMILIES, TARGET, of_samples, page
 from llmvitals.settings import Source
 from llmvitals.sources.client import Client
 from llmvitals.sources.exporter import MOST_ANSWER_BYTES, PAGE_SECONDS, root_url
@@ -39,7 +39,7 @@ def _exported(source: Source) -> tuple[Setup, ...]:
 
 def _stored(source: Source, at: float) -> tuple[Setup, ...]:
     with Endpoint(source.url, access=source.access) as endpoint:
-        answer = endpoint.now(f'{{__name__=~"{"|".join(FAMILIES)}"}}', at)
+        answer = endpoint.now(f'{{__name__=~"{"|".join((*FAMILIES, TARGET))}"}}', at)
     samples = []
     for one in answer:
         labels = dict(one.labels)

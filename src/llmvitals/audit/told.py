@@ -25,6 +25,9 @@ FAMILIES: Mapping[str, str] = {
     "llm_kv_capacity_tokens": "",
 }
 """Canonical families of a configuration, and the flag that each is the value of; the last is the pool itself."""
+TARGET = "llm_target_info"
+"""The family whose label says the engine's release, or the range of releases that its page fits."""
+
 SETTINGS: Mapping[str, str] = {
     "block_size": "block-size",
     "cache_dtype": "kv-cache-dtype",
@@ -64,20 +67,30 @@ def page(text: str, *, place: str) -> tuple[Setup, ...]:
 def of_samples(samples: Iterable[tuple[str, Mapping[str, str], float]], *, place: str) -> tuple[Setup, ...]:
     """One set-up for each instance and model of vLLM among canonical samples (name, labels, value), its ranks taken together."""
     found: dict[str, dict[str, float]] = {}
+    instances: dict[str, str] = {}
+    releases: dict[str, str] = {}
     for name, labels, value in samples:
+        if name == TARGET:
+            releases[labels.get("instance", "")] = _newest(labels.get("version", ""))
         if name in FAMILIES and labels.get("engine", "vllm") == "vllm":
             whose = " ".join(labels[key] for key in ("instance", "model") if labels.get(key)) or place
             kept = found.setdefault(whose, {})
+            instances[whose] = labels.get("instance", "")
             kept[name] = min(value, kept.get(name, value))
-    return tuple(_canonical(whose, values) for whose, values in found.items())
+    return tuple(_canonical(whose, values, releases.get(instances[whose], "")) for whose, values in found.items())
 
 
-def _canonical(place: str, values: Mapping[str, float]) -> Setup:
+def _newest(told: str) -> str:
+    """The newest release of a range such as ``0.7-0.7.3``; '' for one without an end, which may be newer than all it names."""
+    return "" if told.startswith(">") else next(iter(_RELEASE.findall(told)[::-1]), "")
+
+
+def _canonical(place: str, values: Mapping[str, float], version: str) -> Setup:
     told = {flag: _plain(values[name]) for name, flag in FAMILIES.items() if flag and name in values}
     if "enable-prefix-caching" in told:
         told["enable-prefix-caching"] = FALSE if told["enable-prefix-caching"] == "0" else TRUE
     pool = values.get("llm_kv_capacity_tokens")
-    return Setup(place, "vllm", told=told, pool_tokens=int(pool) if pool else None, whole=False)
+    return Setup(place, "vllm", told=told, version=version, pool_tokens=int(pool) if pool else None, whole=False)
 
 
 def _plain(value: float) -> str:
@@ -102,6 +115,7 @@ def settings(said: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
+_RELEASE = re.compile(r"\d+(?:\.\d+)+")
 _ENGINE = re.compile(r"Initializing an? (V[01] )?(?:LLM|AsyncLLM)\S* ?(?:engine )?\(v([\d.]+)[^)]*\) with config:(.*)")
 _API = re.compile(r"(?:vLLM (?:API )?server|\u2588 ) ?version v?(\d[\d.]*\d)")
 _PAIR = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\w./-]+)")
