@@ -386,3 +386,20 @@ def test_the_app_shows_what_is_not_whole_as_a_note():
     notes = [(*one.notes,) for one in (found, fleet) if not isinstance(one, Failure)]
     assert len(notes) == 2, (found, fleet)
     assert all([note for note in some if "whole: No StoreAPIs matched" in note] for some in notes)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda one: one.now("up", 1.0),
+        lambda one: one.values("up", 1.0),
+        lambda one: one.over("up", 1.0, 2.0, 1.0),
+        lambda one: one.names(1.0, 2.0),
+    ],
+)
+def test_a_query_whose_answer_is_too_large_is_refused_in_one_line(monkeypatch, asked):
+    monkeypatch.setattr("llmvitals.sources.promql_api.MOST_ANSWER_BYTES", 1000)
+    big = Answer(b" " * 2000)
+    paths = {QUERY: big, "/api/v1/query_range": big, "/api/v1/label/__name__/values": big}
+    with Answers(paths) as server, Endpoint(server.url) as one, pytest.raises(LlmvitalsError, match="refuses"):
+        asked(one)

@@ -160,8 +160,8 @@ class Endpoint:
         Raises as :meth:`samples`.
         """
         form = {"start": f"{start:.3f}", "end": f"{end:.3f}"} | ({"match[]": f"{{{narrow}}}"} if narrow else {})
-        answer = self._asked("label/__name__/values", form, listed=True)
         try:
+            answer = self._asked("label/__name__/values", form, listed=True)
             found: Any = self._data(answer)
             return frozenset(map(str, found))
         except TooMuchError as error:
@@ -182,16 +182,8 @@ class Endpoint:
         """What an expression is at a moment (unix seconds), each series' labels with its number: for answers of many series, which
         cost half of what :meth:`now` makes of them. Raises as :meth:`samples`.
         """
-        answer = self._asked("query", {"query": query, "time": f"{at:.3f}"})
-        try:
-            data: Any = self._data(answer, _CHECK_SERVER)
+        with self._answered("query", {"query": query, "time": f"{at:.3f}"}) as data:
             return [(one["metric"], float(one["value"][1])) for one in data["result"]]
-        except TooMuchError as error:
-            raise PageError(
-                f"refuses the query for its size ({error})", place=self.place, remedy=f"Ask for less with {self._less}."
-            ) from None
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self._refusal(answer) from None
 
     def over(self, query: str, start: float, end: float, step: float) -> list[Stored]:
         """What an expression is from one moment to another (unix seconds), every ``step`` seconds.
@@ -203,18 +195,24 @@ class Endpoint:
         )
 
     def _result(self, path: str, form: Mapping[str, str]) -> list[Stored]:
-        answer = self._asked(path, form)
-        try:
-            data: Any = self._data(answer, _CHECK_SERVER)
+        with self._answered(path, form) as data:
             if data["resultType"] == "scalar":
                 return [_stored({"metric": {}, "values": [data["result"]]})]
             return [_stored({"values": [one["value"]], **one} if "value" in one else one) for one in data["result"]]
+
+    @contextmanager
+    def _answered(self, path: str, form: Mapping[str, str]) -> Iterator[Any]:
+        """The data of an answer to a query that is not asked in parts; what cannot be read in the block is no such answer."""
+        try:
+            answer = self._asked(path, form)
+            try:
+                yield self._data(answer, _CHECK_SERVER)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise self._refusal(answer) from None
         except TooMuchError as error:
             raise PageError(
                 f"refuses the query for its size ({error})", place=self.place, remedy=f"Ask for less with {self._less}."
             ) from None
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self._refusal(answer) from None
 
     def _asked(self, path: str, form: Mapping[str, str], *, listed: bool = False) -> Reply:
         retries = self._retries if self._patient else 0
