@@ -12,7 +12,7 @@ import triage_parts
 from llmvitals.app import choices
 from llmvitals.app.answer import Answer, Key
 from llmvitals.app.ask import Failure
-from llmvitals.app.before import ask_comparison
+from llmvitals.app.before import ask_comparison, onset
 from llmvitals.app.fleet import Odd, ask_odd
 from llmvitals.app.past import Past
 from llmvitals.errors import LlmvitalsError
@@ -26,6 +26,7 @@ from llmvitals.triage.view import NOTICES, View
 from report_parts import report_button
 from words import t
 
+ONSET = "onset"
 BEFORE: Mapping[str, float] = {"5 min": 300.0, "15 min": 900.0, "1 h": 3600.0}
 CUSTOM = "custom"
 _FIRING = frozenset({State.FIRING, State.SHADOWED})
@@ -101,18 +102,22 @@ def different(answer: Answer, source: Source, at: float | None, settings: Settin
         st.html(parts.line(NOTICES["nobody-differs"], t("No replica of {model} differs from the others.", model=model)))
 
 
-def compared(answer: Answer, source: Source, at: float | None, settings: Settings) -> None:
+def compared(answer: Answer, source: Source, at: float | None, settings: Settings, past: Past) -> None:
     """Now beside before, once a moment is chosen."""
+    spans = dict(BEFORE)
+    if (began_ago := onset(answer.verdict, past.course)) is not None:
+        spans = {ONSET: began_ago, **spans}
+    said = {CUSTOM: t("a moment"), ONSET: t("before it began")}
     st.html(parts.heading(t("Now beside before")))
     chosen = st.segmented_control(
         t("Compare with"),
-        [*BEFORE, CUSTOM],
+        [*spans, CUSTOM],
         key="before",
-        format_func=lambda one: t("a moment") if one == CUSTOM else t("{span} earlier", span=one),
+        format_func=lambda one: said.get(one) or t("{span} earlier", span=one),
     )
     if chosen is None:
         return
-    seconds = BEFORE.get(str(chosen)) or _typed(answer)
+    seconds = spans.get(str(chosen)) or _typed(answer)
     if seconds is None:
         return
     found = poll_comparison(source, answer.current({}), seconds, at, settings, len(answer.members))

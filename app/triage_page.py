@@ -122,6 +122,8 @@ def show(
     """One answer: first all that needs nothing else to be asked, then the rest, which may be slow or fail."""
     view, verdict = present(answer.verdict), answer.verdict
     age = t("data {age} old", age=answer.age_text()) if at is None else ""
+    if at is None and (ahead := answer.ahead_text()):
+        age = t("data {span} ahead of this machine's clock: one of the two is wrong", span=ahead)
     facts = (t("source {name}", name=source.name), view.scope, tell(view.window), age)
     key = ("past", source.url, *scope.values(), at)
     known = kept().get(key)
@@ -150,7 +152,7 @@ def show(
     triage_more.evidence(answer, view, past)
     show_contributing(view)
     triage_more.different(answer, source, at, settings)
-    triage_more.compared(answer, source, at, settings)
+    triage_more.compared(answer, source, at, settings, past)
     show_steps(answer, view, past)
     st.html(parts.heading(t("What this cannot see")))
     st.html(parts.blind(view.blind) if view.blind else parts.line(NOTICES["nothing-blind"], ""))

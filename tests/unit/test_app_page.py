@@ -265,6 +265,34 @@ def test_now_is_held_against_before(page, exporter):
     assert ("/history", ["*"]) in [(path, query.get("signal")) for path, query in exporter.asked]
 
 
+def test_now_is_held_against_before_it_began(page, exporter):
+    end = time.time()
+    lines = history(end)
+    times = [end - 10.0 * i for i in range(60)][::-1]
+    values = [20.0 if t > end - 100 else 1.0 for t in times]
+    lines["signals"] = {"requests_waiting": {"times": times, "values": values, "bound": None}}
+    lines["course"]["states"]["preemption-thrash"] = [[end - 600.0, "clear"], [end - 100.0, "firing"]]
+    exporter.answers["/history"] = lines
+    app, _ = page(sources(exporter.url))
+    (control,) = [one for one in app.get("button_group") if one.label == "Compare with"]
+    assert "before it began" in control.options
+    html = compared(app, "onset")
+    (row,) = re.findall(r'<tr data-moved="requests_waiting">(.*?)</tr>', html)
+    assert "<b>20</b>" in row
+    lines["course"]["states"]["preemption-thrash"] = [[end - 600.0, "firing"]]
+    app, _ = page(sources(exporter.url))
+    (control,) = [one for one in app.get("button_group") if one.label == "Compare with"]
+    assert control.options
+    assert "before it began" not in control.options
+
+
+def test_data_of_the_future_are_no_news(page, exporter):
+    exporter.answers["/triage"] = document(now=time.time() + 3600.0)
+    _, html = page(sources(exporter.url))
+    assert "1 h ahead" not in html
+    assert "60 min ahead of this machine&#x27;s clock: one of the two is wrong" in html
+
+
 def test_a_past_that_the_source_does_not_have_is_said(page, exporter):
     app, _ = page(sources(exporter.url))
     assert "remembers only the last 1 min" in compared(app, "1 h")

@@ -61,6 +61,10 @@ def _word(verdict: str) -> str:
     return next((badge.word for outcome, badge in OUTCOMES.items() if outcome.value == verdict), verdict)
 
 
+AHEAD_SECONDS = 5.0
+"""Clocks that are kept in step (NTP) differ by far less."""
+
+
 class UnknownScopeError(PageError):
     """The source answers, and does not have the scope that was asked for; ``members`` are those that it has."""
 
@@ -105,6 +109,12 @@ class Answer:
         """Seconds from the window's end to ``now``; None where the window has no end."""
         end = self.verdict.window.get("end")
         return max(0.0, now - end) if isinstance(end, (int, float)) else None
+
+    def ahead_text(self) -> str:
+        """How far the data lie in the future, which no clock that is right makes; '' where they do not."""
+        end = self.verdict.window.get("end")
+        ahead = end - time.time() if isinstance(end, (int, float)) else 0.0
+        return with_unit(round(ahead), "seconds") if ahead > AHEAD_SECONDS else ""
 
     def age_text(self) -> str:
         """How old the data are, for people."""

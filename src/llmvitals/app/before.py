@@ -12,10 +12,11 @@ from llmvitals.series import Window
 from llmvitals.settings import Settings, Source
 from llmvitals.sources.exporter import place_of
 from llmvitals.triage.compare import Comparison, Moment, compare
-from llmvitals.triage.course import Course, Runs
+from llmvitals.triage.course import Course, Runs, began
 from llmvitals.triage.history import Trace
 from llmvitals.triage.outliers import spread
 from llmvitals.triage.report import scope_of
+from llmvitals.triage.verdict import Verdict
 from llmvitals.triage.walk import diagnose_with
 
 NOISE_SECONDS = 180.0
@@ -45,6 +46,18 @@ def ask_comparison(
     except LlmvitalsError as error:
         return f"{error.place}: {error.thing}. {error.remedy}"
     return compare(before, now)
+
+
+def onset(verdict: Verdict, told: Course | None) -> float | None:
+    """Seconds from the last moment whose whole window lies before the leading cause began to the one that is shown.
+
+    None where none leads, or nobody knows when it began.
+    """
+    leading, end = verdict.leading, verdict.window.get("end")
+    start = began(told).get(leading.cause) if leading is not None and told is not None else None
+    if start is None or start.before or not isinstance(end, (int, float)):
+        return None
+    return end - (start.t - float(verdict.window.get("seconds") or 0.0))
 
 
 def _exporter(
