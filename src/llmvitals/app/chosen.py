@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from llmvitals.app.answer import Answer, Member, Scope, UnknownScopeError, meant, ordered
-from llmvitals.app.fleet_promql import Standing, endpoint, members_of, standings, whose
+from llmvitals.app.fleet_promql import UP, Standing, endpoint, members_of, standings, whose
 from llmvitals.app.promql import any_of, judge, key_of, member, observed, read, windows_of
 from llmvitals.series import Labels
 from llmvitals.settings import Settings, Source
@@ -36,7 +36,6 @@ TOGETHER = 2
 
 MADE_HERE = "holds no verdicts of an exporter; they are made here, from its samples"
 
-_UP = "group by (instance, exported_instance) (llm_target_up)"
 _WAITING = f"topk({MOST_JUDGED}, sum by (instance, exported_instance) (llm_requests_waiting))"
 
 
@@ -123,7 +122,7 @@ def _first(
         if verdict is not None:
             return Chosen(verdict, members, _twins(one))
     with endpoint(source) as asked:
-        up = {whose(row.labels, ()).instance for row in asked.now(_UP, end)}
+        up = {whose(row.labels, ()).instance for row in asked.now(UP, end)}
     up |= {service.name for service in settings.services if up & set(service.engines)}
     for one in there[1:]:
         verdict = _walked(source, one, end, settings, apart=apart) if one.instance in up else None
@@ -190,7 +189,7 @@ def _few(source: Source, first: str, end: float, settings: Settings) -> _Few:
 def _instances(source: Source, end: float, settings: Settings) -> tuple[tuple[str, ...], str]:
     """The targets by name, those where most requests wait first, and the label that has the name."""
     with endpoint(source) as asked:
-        up = asked.now(_UP, end)
+        up = asked.now(UP, end)
         if up:
             ordered = sorted(asked.now(_WAITING, end), key=lambda row: -float(row.points[-1][1]))
             names = dict.fromkeys(whose(row.labels, ()).instance for row in (*ordered, *up))

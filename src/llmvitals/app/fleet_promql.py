@@ -24,6 +24,7 @@ LEADING = "llm_triage_leading"
 LED = "timestamp(llm_triage_leading)"
 HURT = "llm_triage_hurt"
 NEWEST = "timestamp(llm_triage_hurt)"
+UP = "group by (instance, exported_instance) (llm_target_up)"
 GONE_SECONDS = 900.0
 GONE = f"max_over_time(timestamp(llm_triage_hurt)[{GONE_SECONDS:.0f}s:30s]) unless llm_triage_hurt"
 """Who was judged in the last quarter of an hour and is not any more, with the time of the last verdict: ``timestamp`` gives that
@@ -125,11 +126,6 @@ def standings(source: Source, at: float, settings: Settings) -> tuple[Standing, 
         )
     counts = {(w.instance, w.model, w.place): float(one.points[-1][1]) for one, w in _each(stored, places)}
     return tuple(sorted(_fullest(found, counts), key=lambda one: one.order))
-
-
-def members(source: Source, at: float, settings: Settings) -> tuple[Member, ...]:
-    """The same as scopes to choose from; none where no verdicts are stored."""
-    return members_of(standings(source, at, settings))
 
 
 def members_of(found: Iterable[Standing]) -> tuple[Member, ...]:
@@ -240,8 +236,4 @@ def _fullest(found: Mapping[_At, Standing], counts: Mapping[_At, float]) -> Iter
     for keys in by_name.values():
         best = max(keys, key=lambda key: (not found[key].gone, counts.get(key, 0.0), key[2]))
         others = tuple(key[2] for key in keys if key is not best and not found[key].gone)
-        yield _knowing(found[best], others)
-
-
-def _knowing(one: Standing, others: tuple[Labels, ...]) -> Standing:
-    return replace(one, others=others) if others else one
+        yield replace(found[best], others=others)

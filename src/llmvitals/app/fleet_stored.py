@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmvitals.app.answer import Key
-from llmvitals.app.fleet_promql import Standing, endpoint, places_of, scope_and_place, standings, whose
+from llmvitals.app.fleet_promql import UP, Standing, endpoint, places_of, scope_and_place, standings, whose
 from llmvitals.schema import BY_NAME
 from llmvitals.series import Labels
 from llmvitals.settings import Settings, Source
@@ -30,7 +30,6 @@ _SIGNALS = f'{{__name__=~"{"|".join(f"llm_{name}" for name in GAUGES)}"}}'
 _BINDING = "llm_binding == 1"
 _GAPS = f'llm_signal_gap{{signal=~"{KV}|{COMPUTE}"}}'
 _NOTES = f'llm_signal_standing{{signal="{KV}"}}'
-_UP = "group by (instance, exported_instance) (llm_target_up)"
 _CARDS = "group by (instance, exported_instance, gpu, index, join) (llm_gpu_memory_used_bytes)"
 
 FEW = 100
@@ -71,7 +70,7 @@ def stored_fleet(source: Source, at: float, settings: Settings) -> Fleet | None:
     with endpoint(source) as asked:
         signals, binding = asked.values(_SIGNALS, at), asked.now(_BINDING, at)
         gaps, notes = asked.now(_GAPS, at), asked.now(_NOTES, at)
-        up = {whose(row.labels, ()).instance for row in asked.now(_UP, at)}
+        up = {whose(row.labels, ()).instance for row in asked.now(UP, at)}
         cards = asked.now(_CARDS, at) if len(known) <= FEW else []
     rows = _rows(known, places_of(settings), signals, binding, gaps, notes)
     _put_cards({one.instance: rows[one.key] for one in known}, cards)
