@@ -99,7 +99,9 @@ def _loopback(host: str) -> bool:
 
 
 def refused(status: int, told: str, access: Access, place: str) -> LlmvitalsError | None:
-    """The error of an answer that does not let us in (401, 403, and what gateways answer in their place), else None."""
+    """The error of an answer that does not let us in (401, 403, what gateways answer in their place, a server that wants TLS),
+    else None.
+    """
     if "no org id" in told.lower():  # Mimir, Cortex and Loki, with 401
         return UnreachableError(
             f"wants to know the tenant ({status}: no org id)",
@@ -120,6 +122,8 @@ def refused(status: int, told: str, access: Access, place: str) -> LlmvitalsErro
             f", and check the tenant '{access.tenant}'." if access.tenant else "."
         )
         return UnreachableError(f"forbids this user to ask (403){_said(told)}", place=place, remedy=remedy)
+    if status == 400 and "http request to an https server" in told.lower():  # Go's net/http
+        return UnreachableError("speaks TLS there, and is asked without (400)", place=place, remedy="Write https://.")
     if status == 407:
         return UnreachableError(
             "the proxy on the way asks for credentials (407)", place=place, remedy="Check HTTPS_PROXY and NO_PROXY."

@@ -108,6 +108,4 @@ def _refusal(reply: Reply, told: str, access: Access, place: str) -> Unreachable
         return UnreachableError(
             "has no verdict yet (503)", place=place, remedy="Wait for its first cycle, then ask again."
         )
-    if reply.status == 400 and "http request to an https server" in told.lower():
-        return UnreachableError("speaks TLS there, and is asked without (400)", place=place, remedy="Write https://.")
     return UnreachableError(f"answered with status {reply.status}", place=place, remedy=_OURS)

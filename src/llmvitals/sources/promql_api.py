@@ -262,10 +262,6 @@ class Endpoint:
         found = refused(answer.status, told, self._client.access, self.place)
         if found is not None:
             return found
-        if answer.status == 400 and "http request to an https server" in told.lower():
-            return UnreachableError(
-                "speaks TLS there, and is asked without (400)", place=self.place, remedy="Write https://."
-            )
         if answer.status == 404 or (answer.status == 400 and "unsupported path" in told.lower()):
             return UnreachableError(f"has no PromQL API there ({answer.status})", place=self.place, remedy=_WHERE)
         if answer.status == 405:

@@ -112,11 +112,7 @@ def compare(before: Moment, now: Moment) -> Comparison:
 def _deciding(cause: str) -> frozenset[str]:
     """The signals that a cause is named by."""
     check = BY_CAUSE.get(cause)
-    return (
-        frozenset(signal for rows in check.when for signal in (limit.signal for limit in rows))
-        if check
-        else frozenset()
-    )
+    return frozenset(limit.signal for rows in check.when for limit in rows) if check else frozenset()
 
 
 def _row(name: str, before: Moment, now: Moment, *, decides: bool) -> Row:
