@@ -151,26 +151,31 @@ def _once(runs: Sequence[Run]) -> Results:
     """Each run once: a second copy is left out, and a summary is joined to its records."""
     kept: list[Run] = []
     notes: list[Note] = []
+    copies: dict[Run, int] = {}
+    others: dict[tuple[object, ...], list[int]] = {}
     for run in runs:
-        same = next((i for i, one in enumerate(kept) if _same(one, run)), None)
-        if same is None:
-            kept.append(run)
-        elif (kept[same].requests is None) != (run.requests is None):
-            records, told = (kept[same], run) if run.requests is None else (run, kept[same])
+        bare = replace(run, place="", notes=())
+        whole, counts = run.requests is None, (run.tool, run.succeeded, run.failed)
+        twin = next((i for i in others.get((*counts, not whole), ()) if _took_alike(kept[i], run)), None)
+        if bare in copies:
+            notes.append(Note(texts.DUPLICATE, {"place": run.place, "other": kept[copies[bare]].place}))
+        elif twin is not None:
+            records, told = (kept[twin], run) if whole else (run, kept[twin])
             notes.append(Note(texts.JOINED, {"place": told.place, "other": records.place}))
-            kept[same] = _joined(records, told)
+            kept[twin] = _joined(records, told)
+            others[(*counts, not whole)].remove(twin)
+            copies[bare] = twin
         else:
-            notes.append(Note(texts.DUPLICATE, {"place": run.place, "other": kept[same].place}))
+            copies[bare] = len(kept)
+            others.setdefault((*counts, whole), []).append(len(kept))
+            kept.append(run)
     return Results(tuple(kept), tuple(notes))
 
 
-def _same(one: Run, other: Run) -> bool:
-    """Whether two files tell of one run: so many requests that took, on average, exactly so long are no chance."""
-    if (one.requests is None) != (other.requests is None):
-        took = _mean_latency(one), _mean_latency(other)
-        counts = (one.tool, one.succeeded, one.failed) == (other.tool, other.succeeded, other.failed)
-        return counts and took[0] is not None and took[1] is not None and math.isclose(took[0], took[1], rel_tol=1e-4)
-    return replace(one, place="", notes=()) == replace(other, place="", notes=())
+def _took_alike(one: Run, other: Run) -> bool:
+    """Whether a summary and records tell of one run: as many requests that took, on average, exactly so long are no chance."""
+    took = _mean_latency(one), _mean_latency(other)
+    return took[0] is not None and took[1] is not None and math.isclose(took[0], took[1], rel_tol=1e-4)
 
 
 def _mean_latency(run: Run) -> float | None:
