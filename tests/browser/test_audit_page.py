@@ -15,7 +15,9 @@ from support.browser import PHONE, picture, streamlit
 
 pytestmark = pytest.mark.browser
 LAPTOP = (1280, 1400)
-COMMAND = "vllm serve m/x --max-num-seqs 256 --gpu-memory-utilization 0.99 --no-enable-prefix-caching --api-key sk-hidden"
+COMMAND = (
+    "vllm serve m/x --max-num-seqs 256 --gpu-memory-utilization 0.99 --no-enable-prefix-caching --api-key sk-hidden"
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def test_a_pasted_command_gives_its_findings_and_lines_to_copy(page, url, name, 
     page.has('[data-testid="stCode"]', "--enable-prefix-caching")
     page.laid_out()
     assert page.run("return document.documentElement.scrollWidth") <= size[0]
-    shown = page.run("return [...document.querySelectorAll('.stMain .lv, .stMain code')].map(e => e.innerText).join(' ')")
+    shown = page.run(
+        "return [...document.querySelectorAll('.stMain .lv, .stMain code')].map(e => e.innerText).join(' ')"
+    )
     assert "sk-hidden" not in shown
     assert "sk-hidden" not in page.driver.current_url
     picture(page, f"audit-{name}")

@@ -32,7 +32,8 @@ def test_a_window_that_is_too_short_has_no_points():
 
 
 BUCKETS = {
-    edge: series("llm_request_ttft_seconds_bucket", instance="a", model="m", le=edge) for edge in ("1.0", "10.0", "+Inf")
+    edge: series("llm_request_ttft_seconds_bucket", instance="a", model="m", le=edge)
+    for edge in ("1.0", "10.0", "+Inf")
 }
 
 
