@@ -185,14 +185,14 @@ def _bar(one: Bar, source: str) -> str:
 def plot(picture: Picture) -> str:
     """The picture "KV usage against compute" for many replicas: points without names, as a drawing inside the page."""
     ticks = "".join(
-        f'<span class="x" style="left:{tick.at * 100:.1f}%">{escape(tick.text)}</span>' for tick in picture.x_ticks
+        f'<span class="x" style="left:{_across(tick.at):.1f}%">{escape(tick.text)}</span>' for tick in picture.x_ticks
     )
     ticks += "".join(
         f'<span class="y" style="bottom:{_up(tick.at, picture):.1f}%">{escape(tick.text)}</span>'
         for tick in picture.y_ticks
     )
     words = "".join(
-        f'<span class="c" style="left:{c.x * 100:.1f}%;bottom:{_up(c.y, picture):.1f}%;padding:5px;transform:translateY(100%)">'
+        f'<span class="c" style="left:{_across(c.x):.1f}%;bottom:{_up(c.y, picture):.1f}%;padding:5px;transform:translateY(100%)">'
         f"{escape(chr(10).join(wrapped(t(c.title))))}</span>"
         for c in picture.corners
     )
@@ -211,28 +211,37 @@ def plot(picture: Picture) -> str:
     )
 
 
-_SAFE = " =/:,.-'"
-_WIDE, _HIGH = 600, 330
-"""The drawing's own units, near those of its place, so that circles stay nearly round."""
+_SAFE = " =/:,.-'%"
+ROOM = 1.5
+"""Per cent of the width that lie before the first and behind the last point, so that none is cut in half."""
 
 
 def _svg(picture: Picture) -> str:
-    x, y = picture.x_limit * _WIDE, _HIGH * (1 - _up(picture.y_limit, picture) / 100)
-    lines = (
-        f"<path d='M{x:.1f} 0V{_HIGH}M0 {y:.1f}H{_WIDE}' stroke='{LIMIT}' stroke-width='1.5' stroke-dasharray='5 3'/>"
-    )
+    """Places are shares of whatever room there is, so that circles stay round at every width."""
+    x, y = _across(picture.x_limit), 100 - _up(picture.y_limit, picture)
+    ends = ((x, 0, x, 100), (0, y, 100, y))
+    lines = "".join(f"<line x1='{a:.1f}%' y1='{b:.1f}%' x2='{c:.1f}%' y2='{d:.1f}%'/>" for a, b, c, d in ends)
     calm = sorted(picture.points, key=lambda p: p.waiting)  # who waits most is drawn last, on top
     drawn = "".join(_point(point, picture) for point in calm)
-    return f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDE} {_HIGH}' preserveAspectRatio='none'>{lines}{drawn}</svg>"
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='100%' height='100%'>"
+        f"<g stroke='{LIMIT}' stroke-width='1.5' stroke-dasharray='5 3'>{lines}</g>{drawn}</svg>"
+    )
 
 
 def _point(point: Point, picture: Picture) -> str:
-    x, y = point.x * _WIDE, _HIGH * (1 - _up(point.y, picture) / 100)
+    x, y = _across(point.x), 100 - _up(point.y, picture)
     colour, size = (WAITS, 6) if point.waits else (CALM, 4)
     if not point.compute:
-        way = f"M{x:.1f} {y - size:.1f}l{size} {size}l-{size} {size}l-{size} -{size}z"
-        return f"<path d='{way}' fill='none' stroke='{colour}' stroke-width='1.6'/>"
-    return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{size}' fill='{colour}' fill-opacity='.6'/>"
+        way = f"M0 -{size}l{size} {size}l-{size} {size}l-{size} -{size}z"
+        drawn = f"<path d='{way}' fill='none' stroke='{colour}' stroke-width='1.6'/>"
+        return f"<svg x='{x:.1f}%' y='{y:.1f}%' overflow='visible'>{drawn}</svg>"
+    return f"<circle cx='{x:.1f}%' cy='{y:.1f}%' r='{size}' fill='{colour}' fill-opacity='.6'/>"
+
+
+def _across(value: float) -> float:
+    """How far to the right, in per cent."""
+    return ROOM + (100 - 2 * ROOM) * value
 
 
 def _up(value: float, picture: Picture) -> float:
