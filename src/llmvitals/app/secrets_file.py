@@ -46,7 +46,8 @@ def sign_in(files: Iterable[Path]) -> SignIn | None:
 
     Raises :class:`SettingsError` for a file that cannot be read, and for an ``[auth]`` that could let nobody in.
     """
-    place, auth = "", {}
+    place = ""
+    auth: object = None
     for file in files:
         found = _read(file)
         if "auth" in found:
