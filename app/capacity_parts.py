@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from llmvitals.app.capacity import first_token, tokens
+from llmvitals.capacity import seats
 from llmvitals.capacity.changes import Compared
 from llmvitals.capacity.layouts import Layout
 from llmvitals.capacity.model import Kept, Model
@@ -276,6 +277,20 @@ def live(now: Now) -> str:
         (t("Output"), now.output, tokens, t("tokens")),
     )
     return numbers((what, say(value) if value is not None else t("not told"), unit) for what, value, say, unit in told)
+
+
+def measured(now: Now, context: float) -> str:
+    """The seats of a running engine, for which no model need be known; '' where its pool is not told."""
+    if now.kv_capacity is None:
+        return ""
+    found = seats(now.kv_capacity, context)
+    note = t("of {tokens} tokens each; start max_num_seqs here", tokens=tokens(context))
+    pool = (
+        t("KV pool"),
+        t("{tokens} tokens", tokens=tokens(now.kv_capacity)),
+        t("measured by {name}", name=now.instance),
+    )
+    return f'<div data-capacity="{found}">{numbers(((t("Seats"), tokens(found), note), pool))}</div>'
 
 
 def gb(size: float) -> str:

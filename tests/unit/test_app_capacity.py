@@ -201,6 +201,12 @@ def test_what_runs_fills_the_form(page, exporter):
     assert "Measured now" in html(press(app, "Simulate both"))
 
 
+def test_what_runs_has_seats_without_a_model(page, exporter):
+    shown = html(page({"sources": [{"name": "prod", "url": exporter.url}]}, live="1"))
+    assert 'data-capacity="40"' in shown  # 64,000 / 1,600
+    assert "config.json" in shown
+
+
 def test_a_source_that_does_not_answer_leaves_the_page_to_the_config(page, exporter):
     exporter.close()
     shown = html(page({"sources": [{"name": "prod", "url": exporter.url}]}, live="1", **KNOWN))

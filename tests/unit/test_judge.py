@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -113,6 +115,14 @@ def test_the_reason_says_what_speaks_against_it():
 def test_a_check_without_conditions_says_what_it_needs():
     found = judge(check(needs="a gateway", needs_series="llm_gateway_*"), readings(), SETTINGS)
     assert (found.state, found.reason, found.evidence) == (State.NOT_APPLICABLE, "needs a gateway", ())
+
+
+@pytest.mark.parametrize(("seen", "told"), [({"seats": 8.0}, "Already so."), ({"seats": 9.0}, ""), ({}, "")])
+def test_a_setting_that_is_so_already_says_that_it_changes_nothing(seen, told):
+    remedy = Remedy("Do something.", "--knob", lambda r, _: 8.0, already=("seats", "Already so."))
+    made = replace(check((A,)), remedy=remedy)
+    known = readings(waiting_last=5.0, **seen)
+    assert finding(made, judge(made, known, SETTINGS), known, SETTINGS).note == told
 
 
 # -- what another source adds -----------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ def _all() -> Iterator[str]:
     yield from WHOLE.values()
     for check in checks.CHECKS:
         yield from (check.title, view.cause_title(check.cause), check.remedy.text, check.note, check.needs)
+        if check.remedy.already is not None:
+            yield check.remedy.already[1]
         if check.proof is not None:
             yield check.proof.note
     for found in expected.EXPECTED.values():

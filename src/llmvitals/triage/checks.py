@@ -632,6 +632,11 @@ CHECKS: tuple[Check, ...] = (
             "Cap admission at the seats the pool has; for more: FP8 KV, smaller weights, another replica.",
             "--max-num-seqs",
             _signal("seats_full"),  # at the mean size, preemption would answer the next long request
+            already=(
+                "running_max",
+                "No more than these run already, so that the limit alone cures nothing: more KV (FP8, smaller weights, "
+                "another replica) or less load does.",
+            ),
         ),
         cites=("kv_usage_high_ratio", "waiting_last"),
         when=(

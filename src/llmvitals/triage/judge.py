@@ -11,7 +11,7 @@ from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import BY_ID
 from llmvitals.triage.calibration import calibrated
 from llmvitals.triage.expected import effect, verify
-from llmvitals.triage.model import Check, Limit, Readings
+from llmvitals.triage.model import Check, Limit, Readings, Remedy
 from llmvitals.triage.remedies import remedy
 from llmvitals.triage.units import inside, with_unit
 from llmvitals.triage.verdict import Action, Blind, CheckResult, Evidence, Finding, State
@@ -166,8 +166,17 @@ def finding(check: Check, result: CheckResult, readings: Readings, settings: Set
         result.evidence,
         Action(change.text, change.setting, value, effect(check.cause), verify(check.cause, result.evidence, settings)),
         f"runbooks/{check.cause}.md",
-        " ".join(x for x in (note, _words(check, readings), known) if x),
+        " ".join(x for x in (note, _words(check, readings), _already(change, value, readings), known) if x),
     )
+
+
+def _already(change: Remedy, value: float | None, readings: Readings) -> str:
+    """That the setting alone changes nothing, where what it limits is no more than the value."""
+    if change.already is None or value is None:
+        return ""
+    signal, told = change.already
+    now = readings[signal].value
+    return told if now is not None and now <= value else ""
 
 
 def _words(check: Check, readings: Readings) -> str:

@@ -35,11 +35,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to change: a sentence, the setting, and how its value follows from the signals."""
+    """What to change: a sentence, the setting, and how its value follows from the signals.
+
+    ``already``: a signal, and what is to be said where it stands at the value or below it: then the setting alone changes nothing.
+    """
 
     text: str
     setting: str = ""
     value: Number | None = None
+    already: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
