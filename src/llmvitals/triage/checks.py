@@ -589,6 +589,10 @@ CHECKS: tuple[Check, ...] = (
         confirms=(Limit("preempted_waiting_peak", ">", 0), ANY_HARM),
         explains=("preemption-thrash", *THRASHED),
         confidence=0.95,
+        note=(
+            "vLLM's V0 engine has --preemption-mode swap with --swap-space instead; fewer at once (--max-num-seqs) "
+            "helps every engine."
+        ),
         hazard=True,
     ),
     Check(
