@@ -167,10 +167,12 @@ def started(monkeypatch, capsys):
     """Run the command up to the moment where Streamlit takes over; gives its words, its variables and what was said."""
     from llmvitals.cli import app  # noqa: PLC0415 - beside the process that it would become
 
+    monkeypatch.delenv("LLMVITALS_SIGN_IN", raising=False)
+
     def run(*words: str):
         took: list[list[str]] = []
         monkeypatch.setattr(os, "execv", lambda _, argv: took.append(argv))
-        monkeypatch.delenv("LLMVITALS_SIGN_IN", raising=False)
+        os.environ.pop("LLMVITALS_SIGN_IN", None)  # what a run before set is not to come back when monkeypatch undoes
         monkeypatch.setenv("HOME", "/nonexistent")
         app.command.main(list(words), standalone_mode=False)
         return took[0], os.environ.get("LLMVITALS_SIGN_IN"), capsys.readouterr().err
