@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from llmvitals import cli
 from llmvitals.cli import app, generate
-from llmvitals.cli.triage import moment
+from llmvitals.cli.options import moment
 from llmvitals.errors import MissingExtraError, SettingsError
 from llmvitals.simulator.config import EngineConfig
 from llmvitals.simulator.live import Live

@@ -16,7 +16,7 @@ from llmvitals.backtest.history import LESS, RETRIES, History
 from llmvitals.backtest.replay import EVERY_SECONDS, Replay, grid
 from llmvitals.backtest.shown import document, moment, sheets
 from llmvitals.backtest.summary import Summary, summary
-from llmvitals.cli import backtest_made, named_source, triage
+from llmvitals.cli import backtest_made, named_source, options
 from llmvitals.cli.duration import duration
 from llmvitals.cli.named_source import ENDPOINT
 from llmvitals.cli.score import SEED, causes
@@ -35,7 +35,7 @@ def when(text: str) -> float:
     try:
         before = seconds_of(text.strip())
     except ValueError:
-        return triage.moment(text)
+        return options.moment(text)
     return round(time.time() - before)
 
 

@@ -11,9 +11,9 @@ from msgspec import structs
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.named_source import ENDPOINT, endpoint, not_whole
+from llmvitals.cli.options import moment
 from llmvitals.cli.screen import progress, show
 from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, live_targets, reachable, watched
-from llmvitals.cli.triage import moment
 from llmvitals.exporters.watch import limits_of
 from llmvitals.loadtest.goodput import Promises
 from llmvitals.loadtest.live import windows_of

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from llmvitals.cli.duration import duration
-from llmvitals.cli.named_source import ENDPOINT, endpoint
+from llmvitals.cli.named_source import endpoint
+from llmvitals.cli.options import judging
 from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, Span, look, meant
-from llmvitals.cli.triage import moment, settings_of
+from llmvitals.cli.triage import settings_of
 from llmvitals.incident.gather import Gathered, from_exporter, from_feeds, from_path, from_prometheus
 from llmvitals.incident.model import About
 from llmvitals.incident.package import make
@@ -35,16 +36,7 @@ from llmvitals.settings import Settings, Source
 )
 @click.option("--note", default="", metavar="TEXT", help="What is known besides: it stands under the verdict.")
 @click.option("--anonymise", is_flag=True, help="Aliases for hosts, pods, instances, models and tenants.")
-@click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file.")
-@click.option("--slo-ttft", type=duration, metavar="DURATION", help="Promised time to first token, like 2s.")
-@click.option("--slo-tpot", type=duration, metavar="DURATION", help="Promised time per output token, like 50ms.")
-@click.option(
-    "--prometheus",
-    metavar=ENDPOINT,
-    help="Read from a PromQL endpoint, or a source of the settings, instead of TARGETs.",
-)
-@click.option("--selector", default="", metavar="'{...}'", help="Which series there, like '{namespace=\"chat\"}'.")
-@click.option("--at", type=moment, metavar="TIME", help="The moment to look at there; now by default.")
+@judging
 def command(
     *,
     targets: tuple[str, ...],

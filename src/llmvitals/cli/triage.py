@@ -10,9 +10,9 @@ import click
 from msgspec import structs
 
 from llmvitals import settings as settings_file
-from llmvitals.app.choices import seconds_of
 from llmvitals.cli.duration import duration
-from llmvitals.cli.named_source import ENDPOINT, endpoint, not_whole
+from llmvitals.cli.named_source import endpoint, not_whole
+from llmvitals.cli.options import judging
 from llmvitals.cli.screen import remark, show
 from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, Span, look, meant
 from llmvitals.errors import PageError
@@ -47,14 +47,6 @@ EXIT_CODES: dict[Outcome, int] = {
 }
 
 
-def moment(text: str) -> float:
-    """Unix seconds of ``--at``: unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
-    found = seconds_of(text)
-    if found is None:
-        raise click.BadParameter(f"'{text}' is no moment; write 2026-01-31T12:00:00Z or unix seconds.")
-    return found
-
-
 @click.command(name="triage")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @click.option(
@@ -69,16 +61,7 @@ def moment(text: str) -> float:
     "--interval", type=duration, default="3s", show_default=True, metavar="DURATION", help="Time between two pages."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON only, on stdout.")
-@click.option("--settings", "settings_path", type=click.Path(path_type=Path), help="Settings file.")
-@click.option("--slo-ttft", type=duration, metavar="DURATION", help="Promised time to first token, like 2s.")
-@click.option("--slo-tpot", type=duration, metavar="DURATION", help="Promised time per output token, like 50ms.")
-@click.option(
-    "--prometheus",
-    metavar=ENDPOINT,
-    help="Read from a PromQL endpoint, or a source of the settings, instead of TARGETs.",
-)
-@click.option("--selector", default="", metavar="'{...}'", help="Which series there, like '{namespace=\"chat\"}'.")
-@click.option("--at", type=moment, metavar="TIME", help="The moment to look at there; now by default.")
+@judging
 def command(
     *,
     targets: tuple[str, ...],
