@@ -70,8 +70,8 @@ def main() -> None:
     remember(form, filled)
     with right:
         if model is None:
-            if now is not None:
-                st.html(capacity_parts.measured(now, float(form["context"])) or "<div></div>")
+            if now is not None and now.kv_capacity is not None:
+                st.html(capacity_parts.measured(now, now.kv_capacity, float(form["context"])))
             st.html(
                 capacity_parts.facts(t("Paste a model's config.json on the left, upload it, or choose a known model."))
             )

@@ -279,15 +279,13 @@ def live(now: Now) -> str:
     return numbers((what, say(value) if value is not None else t("not told"), unit) for what, value, say, unit in told)
 
 
-def measured(now: Now, context: float) -> str:
-    """The seats of a running engine, for which no model need be known; '' where its pool is not told."""
-    if now.kv_capacity is None:
-        return ""
-    found = seats(now.kv_capacity, context)
+def measured(now: Now, pool_tokens: float, context: float) -> str:
+    """The seats of a running engine, for which no model need be known."""
+    found = seats(pool_tokens, context)
     note = t("of {tokens} tokens each; start max_num_seqs here", tokens=tokens(context))
     pool = (
         t("KV pool"),
-        t("{tokens} tokens", tokens=tokens(now.kv_capacity)),
+        t("{tokens} tokens", tokens=tokens(pool_tokens)),
         t("measured by {name}", name=now.instance),
     )
     return f'<div data-capacity="{found}">{numbers(((t("Seats"), tokens(found), note), pool))}</div>'

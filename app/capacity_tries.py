@@ -66,7 +66,7 @@ def ask_plan(model: Model, found: Answer, now: Now | None, settings: Settings) -
     try:
         plan = planned(model, found.question, demand)
     except LlmvitalsError as error:
-        picked.notice("settings", error.thing, error.place, error.remedy)
+        picked.wrong(error)
         return
     st.html(capacity_parts.plan(plan))
     if demand.turns > 1:
@@ -132,7 +132,7 @@ def ask_change(model: Model, found: Answer, now: Now | None, settings: Settings)
             with st.spinner(t("Both are simulated.")):
                 st.session_state["compared"] = compare(model, running, changes, promise)
         except LlmvitalsError as error:
-            picked.notice("settings", error.thing, error.place, error.remedy)
+            picked.wrong(error)
             return
     kept = st.session_state.get("compared")
     if kept is None:

@@ -16,7 +16,7 @@ from llmvitals.triage.view import NOTICES
 from words import t, tell
 
 HELD = "report-made"
-"""The report that this session made last, and of what: it stays while the page is refreshed."""
+"""The report that was made last in this browser, and of what: it stays while the page is refreshed."""
 
 
 def report_button(source: Source, scope: Mapping[str, str], at: float | None, settings: Settings) -> None:

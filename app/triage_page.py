@@ -20,7 +20,7 @@ from llmvitals.triage.view import NOTICES, View, binds, present
 from words import t, tell
 
 Kept = dict[object, "Answer | Past"]
-"""What this session saw last of each scope: shown, marked as stale, while there is nothing newer."""
+"""What this browser was shown last of each scope: shown, marked as stale, while there is nothing newer."""
 
 LINES_INTERVALS = 3.0
 """Intervals of the exporter for which lines of a PromQL endpoint are good: each costs as much as thirty verdicts."""
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def kept() -> Kept:
-    """What this session saw."""
+    """What this browser was shown."""
     found: Kept = st.session_state.setdefault("kept", {})
     return found
 

@@ -12,8 +12,6 @@ from llmvitals.capacity.model import Model
 from llmvitals.capacity.speed import Stored, machine, step_seconds
 from llmvitals.simulator.hardware import GPUS
 
-MOST_GPUS = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
