@@ -1,6 +1,7 @@
 #!/bin/sh
 # Brings the Debian packages that some tests drive for real: Prometheus (rules), Chromium (the app), OpenSSL (certificates),
-# a C compiler (the double of the NVIDIA driver's library; g++ alone brings the headers of C without recommended packages).
+# a C compiler (the double of the NVIDIA driver's library; g++ alone brings the headers of C without recommended packages),
+# kubectl (manifests), VictoriaMetrics (the same data in another store), systemd (the unit).
 # Where it may not install, it prints the line to run and which tests are left out; with CI set that is a failure.
 set -eu
 . "$(dirname "$0")/say.sh"
@@ -15,6 +16,9 @@ browser|chromium|chromium chromium-browser google-chrome
 browser|chromium-driver|chromedriver
 tls|openssl|openssl
 cc|g++|cc gcc clang
+kubernetes|kubernetes-client|kubectl
+storage|victoria-metrics|victoria-metrics
+systemd|systemd|systemd-analyze
 '
 
 missing() { # prints column $1 of the rows whose command is not there

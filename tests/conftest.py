@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+
+from support.tools import tool
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -18,13 +19,18 @@ TOOLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "browser": (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)),
     "tls": (("openssl",),),
     "cc": (("cc", "gcc", "clang"),),
+    "kubernetes": (("kubectl",),),
+    "helm": (("helm",),),  # this and the next come with the environment of the tests
+    "hadolint": (("hadolint",),),
+    "storage": (("victoria-metrics",),),
+    "systemd": (("systemd-analyze",),),
 }
 RECORDING = "recording"  # the property under which a test names the recording that it ran
 
 
 def absent_tools(marker: str) -> list[str]:
     """The tools of a marker that are not on the PATH, by their usual name."""
-    return [names[0] for names in TOOLS[marker] if not any(map(shutil.which, names))]
+    return [names[0] for names in TOOLS[marker] if not any(map(tool, names))]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
