@@ -11,7 +11,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = ("sh", "bash", "dirname", "sort", "tr", "sed", "cat")
-TOOLS = ("promtool", "prometheus-alertmanager", "chromium", "chromedriver", "openssl", "cc")
+TOOLS = (
+    "promtool",
+    "prometheus-alertmanager",
+    "chromium",
+    "chromedriver",
+    "openssl",
+    "cc",
+    "kubectl",
+    "victoria-metrics",
+    "systemd-analyze",
+)
 
 
 @pytest.fixture
@@ -119,7 +129,9 @@ def test_a_marked_test_without_its_tool(
     """Left out where tools may be absent, failed in CI; the summary counts the recordings that ran."""
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    prometheus: x\n    browser: x\n")
+    (tmp_path / "tests" / "support").mkdir()
+    shutil.copy(ROOT / "tests" / "support" / "tools.py", tmp_path / "tests" / "support")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = tests\nmarkers =\n    prometheus: x\n    browser: x\n")
     (tmp_path / "tests" / "test_two.py").write_text(
         "import pytest\n"
         "@pytest.mark.prometheus\n"
