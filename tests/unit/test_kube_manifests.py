@@ -13,15 +13,17 @@ from llmvitals.telemetry.kube.ask import RBAC
 from llmvitals.telemetry.kube.resources import MANIFEST
 
 ROOT = Path(__file__).parents[2]
-RIGHTS = {one["kind"]: one for one in yaml.safe_load_all((ROOT / "exporters/kubernetes/rbac.yaml").read_text())}
-WORKLOAD, CONFIG = yaml.safe_load_all((ROOT / "exporters/kubernetes/daemonset.yaml").read_text())
+BASE = ROOT / "exporters/kubernetes/base"
+RIGHTS = {one["kind"]: one for one in yaml.safe_load_all((BASE / "rbac.yaml").read_text())}
+WORKLOAD = yaml.safe_load((BASE / "daemonset.yaml").read_text())
+SETTINGS = (BASE / "llmvitals.yaml").read_text()
 POD = WORKLOAD["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 
 
 @pytest.fixture(scope="module")
 def settings() -> Settings:
-    return decode(yaml.safe_load(CONFIG["data"]["llmvitals.yaml"]), place="x")
+    return decode(yaml.safe_load(SETTINGS), place="x")
 
 
 def test_the_account_may_list_pods_and_nothing_else():
@@ -32,16 +34,15 @@ def test_the_rights_are_those_of_the_daemonset():
     account, binding = RIGHTS["ServiceAccount"]["metadata"], RIGHTS["ClusterRoleBinding"]
     assert POD["serviceAccountName"] == account["name"]
     assert POD["automountServiceAccountToken"] is True
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    (subject,) = binding["subjects"]
+    assert (subject["kind"], subject["name"]) == ("ServiceAccount", account["name"])
     assert binding["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
         "kind": "ClusterRole",
         "name": RIGHTS["ClusterRole"]["metadata"]["name"],
     }
-    spaces = {one["metadata"]["namespace"] for one in (WORKLOAD, CONFIG, RIGHTS["ServiceAccount"])}
-    assert spaces == {RIGHTS["Namespace"]["metadata"]["name"]}
+    space = yaml.safe_load((BASE / "kustomization.yaml").read_text())["namespace"]
+    assert space == subject["namespace"] == yaml.safe_load((BASE / "namespace.yaml").read_text())["metadata"]["name"]
 
 
 def test_what_the_settings_read_is_mounted_read_only(settings):
@@ -80,9 +81,11 @@ def test_the_image_can_speak_to_a_kubelet_and_take_traces():
 
 def test_what_is_to_be_uncommented_for_traces_hangs_together():
     """The ports of the container are those that the settings listen on, and the network is the node's."""
-    text = re.sub(r"^( +)# (- \{name: otlp|spans:)", r"\1\2", (ROOT / MANIFEST).read_text(), flags=re.M)
-    workload, config = yaml.safe_load_all(text)
-    spans = decode(yaml.safe_load(config["data"]["llmvitals.yaml"]), place="x").spans
+    workload, settings = (
+        yaml.safe_load(re.sub(r"^( *)# (- \{name: otlp|spans:)", r"\1\2", text, flags=re.M))
+        for text in ((ROOT / MANIFEST).read_text(), SETTINGS)
+    )
+    spans = decode(settings, place="x").spans
     pod = workload["spec"]["template"]["spec"]
     ports = {one["name"]: one for one in pod["containers"][0]["ports"]}
     assert (spans.grpc, spans.http) == ("0.0.0.0:4317", "0.0.0.0:4318")

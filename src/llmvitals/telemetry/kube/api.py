@@ -54,7 +54,7 @@ class PodLister:
             raise SettingsError(
                 "the node's name in Kubernetes is not known",
                 place="node.name",
-                remedy="Set the variable NODE_NAME from the field spec.nodeName, as in exporters/kubernetes/daemonset.yaml.",
+                remedy="Set the variable NODE_NAME from the field spec.nodeName, as in exporters/kubernetes/base/daemonset.yaml.",
             )
         self.last: tuple[Pod, ...] = ()
         self.at: float | None = None

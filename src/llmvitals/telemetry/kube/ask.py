@@ -26,7 +26,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _CHUNK = 262_144
-RBAC = "exporters/kubernetes/rbac.yaml"
+RBAC = "exporters/kubernetes/base/rbac.yaml"
 
 
 class GoneError(LlmvitalsError):

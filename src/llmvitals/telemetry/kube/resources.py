@@ -23,7 +23,7 @@ CLAIMED = "gpu.nvidia.com"
 MAX_BYTES = 16 * 1024 * 1024
 """The largest answer; the kubelet's own limit."""
 
-MANIFEST = "exporters/kubernetes/daemonset.yaml"
+MANIFEST = "exporters/kubernetes/base/daemonset.yaml"
 _AS_ROOT = f"Run as root (runAsUser: 0, as in {MANIFEST}): the socket is the kubelet's, which is root."
 
 
