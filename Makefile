@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu lint format types contract generate check-generated schemas pictures app-pictures words noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu reliability lint format types contract generate check-generated schemas pictures app-pictures words noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -26,6 +26,10 @@ test: ## build the wheel and run every test on it: ARGS='-k name' narrows it dow
 
 test-gpu: env-test ## the reader of the NVIDIA driver and a short load on a real GPU: PAGES=folder keeps the pages
 	PYTHONPATH=src:tests LLMVITALS_GPU=1 LLMVITALS_GPU_PAGES='$(call given,PAGES)' $(TEST)/pytest tests/gpu $(ARGS)
+
+reliability: env-test ## run what breaks things, and write the table of docs/reliability.md anew
+	PYTHONPATH=src LLMVITALS_WRITE_RELIABILITY=1 $(TEST)/pytest -n 2 --dist loadfile \
+		$$(grep -rlw reliability tests --include='test_*.py') $(ARGS)
 
 lint: env-test ## ruff: rules and format
 	$(TEST)/ruff check .

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from support import reliability as table
 from support.tools import tool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +65,46 @@ def ran_recording(record_property):
     return note
 
 
+@pytest.fixture
+def reliability(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> table.Say:
+    """Call with part, behaviour, what must hold and what came of it: a row of docs/reliability.md, see its module."""
+    return table.sayer(request.node.nodeid, record_property)
+
+
+HEARD = pytest.StashKey[table.Heard]()
+AMISS = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect what reports say for the table of reliability; workers hand theirs on."""
+    if not hasattr(config, "workerinput"):
+        config.stash[HEARD] = heard = table.Heard()
+        config.pluginmanager.register(_Listener(heard), "reliability-rows")
+
+
+class _Listener:
+    def __init__(self, heard: table.Heard) -> None:
+        self.pytest_runtest_logreport = heard.note
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hold the rows that were said against docs/reliability.md."""
+    config = session.config
+    if HEARD in config.stash and not config.option.collectonly:
+        stopped = session.testsfailed > 0 and bool(config.option.maxfail)
+        narrowed = stopped or _narrowed(config)
+        config.stash[AMISS] = amiss = table.settle(config.stash[HEARD], narrowed=narrowed, environment=os.environ)
+        if amiss and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _narrowed(config: pytest.Config) -> bool:
+    """Whether only some tests of a file may have run."""
+    option = config.option
+    chosen = (option.keyword, option.markexpr, option.deselect, getattr(option, "lf", False))
+    return any(chosen) or any("::" in word for word in config.args)
+
+
 def recordings_run(reports: list[pytest.TestReport]) -> dict[str, int]:
     """How many different recordings the reports name, by where they lie. Properties survive the way from a worker."""
     named = {str(value) for report in reports for key, value in report.user_properties if key == RECORDING}
@@ -79,3 +121,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for marker in TOOLS:
         if absent := absent_tools(marker):
             terminalreporter.write_line(f"left out: tests marked '{marker}' ({', '.join(absent)} absent)")
+    for line in terminalreporter.config.stash.get(AMISS, []):
+        terminalreporter.write_line(f"docs/reliability.md (`make reliability` writes it): {line}", red=True)
