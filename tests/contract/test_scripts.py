@@ -130,7 +130,8 @@ def test_a_marked_test_without_its_tool(
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     (tmp_path / "tests" / "support").mkdir()
-    shutil.copy(ROOT / "tests" / "support" / "tools.py", tmp_path / "tests" / "support")
+    for name in ("tools.py", "reliability.py"):
+        shutil.copy(ROOT / "tests" / "support" / name, tmp_path / "tests" / "support")
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = tests\nmarkers =\n    prometheus: x\n    browser: x\n")
     (tmp_path / "tests" / "test_two.py").write_text(
         "import pytest\n"

@@ -68,7 +68,7 @@ def sayer(node: str, record: Callable[[str, object], None]) -> Say:
     """What the fixture gives: notes a row of the test ``node`` (its id) with ``record`` (pytest's ``record_property``)."""
 
     def say(part: Part, behaviour: str, holds: str, outcome: str) -> None:
-        record(PROPERTY, json.dumps([Part(part).value, behaviour, holds, outcome, node.split("::")[0]]))
+        record(PROPERTY, json.dumps([Part(part).value, behaviour, holds, outcome, node.split("::", maxsplit=1)[0]]))
 
     return say
 
@@ -152,7 +152,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
 
 def settle(heard: Heard, *, narrowed: bool, environment: Mapping[str, str], table: Path = TABLE) -> list[str]:
     """Compare with the table, or write it where the environment says so; gives what is wrong."""
-    page = table.read_text(encoding="utf-8")
+    page = table.read_text(encoding="utf-8") if table.is_file() else ""
     known, whole = rows_of(page), heard.whole(narrowed=narrowed)
     if environment.get(WRITE):
         known = renewed(heard.rows, known, whole, lambda file: (TABLE.parents[1] / file).exists())
