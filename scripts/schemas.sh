@@ -1,5 +1,6 @@
 #!/bin/sh
-# schemas.sh FOLDER : writes the JSON Schemas of Grafana's dashboard and panel models into FOLDER (tools/schemas).
+# schemas.sh FOLDER [KUBERNETES] : writes the JSON Schemas of Grafana's dashboard and panel models into FOLDER, and those of the
+# custom resources of Kubernetes that the manifests use into KUBERNETES, where that is given (tools/schemas).
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -11,3 +12,8 @@ for version in . 10; do
 done
 say "writing schemas into $1"
 node tools/schemas/make.mjs build/schemas "$1"
+if [ -n "${2:-}" ]; then
+  scripts/venv.sh build/schemas/kubernetes tools/schemas/kubernetes.txt
+  say "writing schemas into $2"
+  build/schemas/kubernetes/bin/python tools/schemas/kubernetes.py "$2"
+fi
