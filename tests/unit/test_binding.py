@@ -14,7 +14,8 @@ from llmvitals.signals.catalogue import SIGNALS
 from llmvitals.signals.reading import Reading
 from llmvitals.triage.binding import ROWS, binding
 from llmvitals.triage.document import decode
-from llmvitals.triage.report import document, report
+from llmvitals.triage.printed import report
+from llmvitals.triage.report import document
 from llmvitals.triage.verdict import Binding, Resource
 from llmvitals.triage.walk import diagnose
 from support.made import Server, healthy, run

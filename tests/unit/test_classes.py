@@ -15,7 +15,8 @@ from llmvitals.settings import Settings
 from llmvitals.signals.context import Context
 from llmvitals.triage.classes import classes
 from llmvitals.triage.document import decode
-from llmvitals.triage.report import document, report
+from llmvitals.triage.printed import report
+from llmvitals.triage.report import document
 from llmvitals.triage.verdict import ClassShare
 from llmvitals.triage.view import Tone, class_row, present
 from llmvitals.triage.walk import diagnose

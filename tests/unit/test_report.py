@@ -13,7 +13,8 @@ from rich.console import Console
 
 from llmvitals.series import Window
 from llmvitals.settings import Settings
-from llmvitals.triage.report import WORDS, document, headline, report, scope_name, worst
+from llmvitals.triage.printed import WORDS, headline, report
+from llmvitals.triage.report import document, scope_name, worst
 from llmvitals.triage.verdict import Action, Outcome, State, Verdict
 from llmvitals.triage.walk import diagnose
 from support.made import Server, healthy, run

@@ -25,7 +25,8 @@ from llmvitals.sources.roles import NO_USERS, with_role
 from llmvitals.sources.views import Placed, is_gateway, views
 from llmvitals.telemetry.gateways.join import choose, join_gateway
 from llmvitals.telemetry.ingest import RawPage
-from llmvitals.triage.report import document, report, scope_of, services_first, worst
+from llmvitals.triage.printed import report
+from llmvitals.triage.report import document, scope_of, services_first, worst
 from llmvitals.triage.verdict import Outcome
 from llmvitals.triage.walk import diagnose
 from support.made import START, Server, healthy, run

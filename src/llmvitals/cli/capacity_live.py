@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from llmvitals.cli.screen import progress
-from llmvitals.cli.targets import live_targets, reachable
+from llmvitals.cli.targets import reachable
+from llmvitals.cli.wanted import live_targets
 from llmvitals.errors import PageError, UnreachableError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.series import Window

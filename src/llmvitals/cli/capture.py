@@ -10,7 +10,8 @@ import click
 from llmvitals import settings as settings_file
 from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress
-from llmvitals.cli.targets import live_targets, reachable, watched
+from llmvitals.cli.targets import reachable
+from llmvitals.cli.wanted import live_targets, watched
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Target
 from llmvitals.sources.assemble import CANONICAL_KIND, companions

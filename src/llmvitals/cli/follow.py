@@ -15,7 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from llmvitals.exporters.cycle import Cycle
-from llmvitals.triage.report import WORDS, headline, report, scope_name, services_first, worst
+from llmvitals.triage.printed import WORDS, headline, report
+from llmvitals.triage.report import scope_name, services_first, worst
 from llmvitals.triage.verdict import Verdict
 
 REFRESH_SECONDS = 0.5

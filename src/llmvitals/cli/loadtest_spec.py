@@ -13,7 +13,8 @@ from llmvitals.cli.duration import duration
 from llmvitals.cli.named_source import ENDPOINT, endpoint, not_whole
 from llmvitals.cli.options import moment
 from llmvitals.cli.screen import progress, show
-from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, live_targets, reachable, watched
+from llmvitals.cli.targets import LIVE_SECONDS, STORED_SECONDS, reachable
+from llmvitals.cli.wanted import live_targets, watched
 from llmvitals.exporters.watch import limits_of
 from llmvitals.loadtest.goodput import Promises
 from llmvitals.loadtest.live import windows_of

@@ -13,8 +13,9 @@ from llmvitals.cli import embedded
 from llmvitals.cli.app_child import AppChild, app_child, installed, port_for
 from llmvitals.cli.follow import Signals, ended, endings, follow, verdicts
 from llmvitals.cli.screen import out, progress, remark, show
-from llmvitals.cli.targets import apart, live_targets, reachable, watched
+from llmvitals.cli.targets import apart, reachable
 from llmvitals.cli.triage import EXIT_CODES
+from llmvitals.cli.wanted import live_targets, watched
 from llmvitals.errors import SettingsError
 from llmvitals.exporters.cycle import Cycle, Engine
 from llmvitals.exporters.lifecycle import Exporter
@@ -22,7 +23,8 @@ from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Settings
 from llmvitals.sources.node import Machine
 from llmvitals.sources.probe import probe
-from llmvitals.triage.report import report, worst
+from llmvitals.triage.printed import report
+from llmvitals.triage.report import worst
 from llmvitals.triage.verdict import Outcome, Verdict
 
 APP_PORT = 8501

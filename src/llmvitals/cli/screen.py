@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:  # a server that says nothing loads no library for saying it
+    from rich.console import Console, RenderableType
 
 PIPED_WIDTH = 120
 """Columns where there is no terminal: wide enough that tables keep their lines."""
@@ -20,11 +21,15 @@ _LONGEST = 100_000
 
 def out() -> Console:
     """Where results go."""
+    from rich.console import Console  # noqa: PLC0415
+
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
 
 def err() -> Console:
     """Where progress and remarks go."""
+    from rich.console import Console  # noqa: PLC0415
+
     return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
 
@@ -43,7 +48,7 @@ def show(what: RenderableType, *, whole: bool = False) -> None:
         console.print(what)
         return
     if whole:
-        console = Console(width=_LONGEST, highlight=False, emoji=False)
+        console = type(console)(width=_LONGEST, highlight=False, emoji=False)
     with console.capture() as kept:
         console.print(what)
     click.echo("\n".join(line.rstrip() for line in kept.get().splitlines()))
@@ -58,6 +63,8 @@ class Advance(Protocol):
 @contextmanager
 def progress(title: str, total: int, *, of: str = "pages", quiet: bool = False) -> Iterator[Advance]:
     """A bar on stderr while ``total`` pieces of work are done; nothing where stderr is not a terminal, or when ``quiet``."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

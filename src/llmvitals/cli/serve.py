@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 from msgspec import structs
 
 from llmvitals import settings as settings_file
-from llmvitals.cli.targets import live_targets, watched
+from llmvitals.cli.wanted import live_targets, watched
 from llmvitals.exporters import lifecycle
 from llmvitals.settings import Settings
 from llmvitals.sources.node import discovers
+from llmvitals.sources.sidecar import in_this_pod
 
 
 @click.command(name="serve")
@@ -40,7 +42,7 @@ def command(
     def read() -> Settings:
         settings = settings_file.load(settings_path)
         exporter = structs.replace(settings.exporter, **{key: value for key, value in given.items() if value})
-        wanted = live_targets(targets, settings)
+        wanted = in_this_pod(live_targets(targets, settings), os.environ)
         return structs.replace(settings, targets=wanted, services=watched(wanted, settings), exporter=exporter)
 
     first = read()

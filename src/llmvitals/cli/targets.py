@@ -10,14 +10,15 @@ import click
 
 from llmvitals.cli.named_source import named
 from llmvitals.cli.screen import progress, remark
-from llmvitals.errors import SettingsError, UnreachableError
+from llmvitals.cli.wanted import live_targets, watched
+from llmvitals.errors import UnreachableError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.schema import Origin
 from llmvitals.settings import Service, Settings, Source, Target
 from llmvitals.sources.assemble import Feed, companions
 from llmvitals.sources.live import watch
 from llmvitals.sources.node import Machine
-from llmvitals.sources.place import base_url, is_url, name_of
+from llmvitals.sources.place import name_of
 from llmvitals.sources.probe import Probed, probe
 from llmvitals.sources.views import Placed, views
 from llmvitals.telemetry.ingest import RawPage
@@ -105,44 +106,6 @@ def look(targets: Sequence[Target], span: Span, settings: Settings) -> Looked:
             machine=Machine(settings.node),
         )
     return Looked(feeds, watched(engines, settings), exporters)
-
-
-def live_targets(words: Sequence[str], settings: Settings) -> tuple[Target, ...]:
-    """The targets that the words name: a URL, or the name of a target or service in the settings; no word names them all.
-
-    A URL that the settings know keeps what they say of it (name, kind, GPUs, labels); a service is all of its targets, and the
-    gateway in front of an engine comes with it. Raises :class:`SettingsError`.
-    """
-    known = {name_of(target): target for target in settings.targets}
-    by_url = {base_url(target.url): target for target in settings.targets}
-    if not words:
-        return settings.targets
-    services = {service.name: (*service.engines, *service.gateways) for service in settings.services}
-    found: list[Target] = []
-    for word in words:
-        names = services.get(word, (word,))
-        for name in names:
-            target = known.get(name) or by_url.get(base_url(_url(name))) or Target(url=name)
-            front = known.get(target.gateway)
-            found += [one for one in (target, front) if one is not None and one not in found]
-    return tuple(found)
-
-
-def watched(targets: Sequence[Target], settings: Settings) -> tuple[Service, ...]:
-    """The services of the settings whose engines are all among the targets."""
-    names = {name_of(target) for target in targets}
-    return tuple(service for service in settings.services if names.issuperset(service.engines))
-
-
-def _url(word: str) -> str:
-    if is_url(word):
-        return word
-    kind = "file or folder" if "/" in word or Path(word).suffix else "target"
-    raise SettingsError(
-        f"there is no such {kind}",
-        place=word,
-        remedy="Give a URL like http://host:8000, a page file, a capture folder, or a target's name in the settings.",
-    )
 
 
 def reachable(probed: Sequence[Probed]) -> tuple[Target, ...]:

@@ -28,7 +28,8 @@ from llmvitals.sources.page_file import read_page_file
 from llmvitals.sources.place import base_url, fronts, name_of, without_secrets
 from llmvitals.sources.stored import RAW_NOTE, read_stored
 from llmvitals.triage.document import decode
-from llmvitals.triage.report import document, report, scope_of, services_first, worst
+from llmvitals.triage.printed import report
+from llmvitals.triage.report import document, scope_of, services_first, worst
 from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Outcome, Verdict
 from llmvitals.triage.walk import diagnose
