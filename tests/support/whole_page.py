@@ -200,6 +200,7 @@ def watching_points() -> Points:
         series("llmvitals_collector_success", **collector, collector="gpu"): track(lambda p: p >= TURN),
         series("llmvitals_collector_duration_seconds", **collector, collector="scrape"): track(lambda _: 0.2),
         series("llmvitals_history_snapshots", **collector): track(lambda _: 20),
+        series("llmvitals_target_left_out", **collector, reason="asked by another"): track(lambda _: 1),
         series("llm_target_up", **GONE.place, engine="vllm"): track(lambda _: 0),
     }
 

@@ -97,6 +97,48 @@ def test_targets_come_and_go_with_their_pods():
     assert [t.name for t in discover(pods).targets] == ["chat/x", "serving/b"]
 
 
+# -- one owner for each engine ------------------------------------------------------------------------------------------
+
+OWN = Container("llmvitals", ports=(("vitals", 9464),))
+
+
+def left(*pods: Pod, **more) -> dict[str, str]:
+    found = discover(pods, **more)
+    assert found.targets == ()
+    return dict(found.left)
+
+
+def test_a_pod_with_an_exporter_of_its_own_is_left_to_it_and_told():
+    beside = replace(pod(), containers=(HTTP, OWN))
+    assert "'llmvitals'" in left(beside)["serving/chat-0"]
+    assert "owner: sidecar" in left(pod(owner="sidecar"))["serving/chat-0"]
+
+
+def test_what_the_pod_says_of_its_owner_counts_more_than_its_containers():
+    beside = replace(pod(owner="node"), containers=(HTTP, OWN))
+    assert one(beside).url == "http://10.0.0.7:8000"
+
+
+def test_a_pod_that_does_not_ask_is_not_told_as_left():
+    assert left(replace(pod(scrape="false", owner="sidecar"), containers=(HTTP, OWN))) == {}
+    assert left(replace(pod(owner="sidecar"), leaving=True)) == {}
+
+
+def test_a_pod_that_says_nonsense_is_told_as_left_and_one_that_goes_on_without_it_is_not():
+    assert "port" in left(pod(port="none"))["serving/chat-0"]
+    found = discover([pod(kind="vlm")])
+    assert ([t.name for t in found.targets], found.left) == (["serving/chat-0"], ())
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "localhost:8000", "http://[::1]:8000"])
+def test_on_the_nodes_network_the_settings_loopback_address_is_the_same_engine(url):
+    settings = (Target(url=url, name="chat"),)
+    assert discover([replace(pod(), host_network=True)], configured=settings).targets == ()
+    assert one(pod(), configured=settings).url == "http://10.0.0.7:8000"  # with a network of its own it is another
+    elsewhere = replace(pod(port="8001"), host_network=True)
+    assert one(elsewhere, configured=settings).url == "http://10.0.0.7:8001"
+
+
 # -- what a pod says ---------------------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,8 @@ class Cycle:
     ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals,
     verdict and promises alone: its engines' families are there already, and a sum over a page must not count them twice.
     ``counted``: the counters of promises. ``history``: how many of each target are kept. ``window``: the snapshots that were
-    judged, target by target, before ``services`` and gateways (``fronts``: by engine) were joined.
+    judged, target by target, before ``services`` and gateways (``fronts``: by engine) were joined. ``left``: pods that are not
+    scraped although they ask for it, and why.
     """
 
     began: float
@@ -75,6 +76,7 @@ class Cycle:
     window: tuple[Observed, ...] = ()
     services: tuple[Service, ...] = ()
     fronts: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
 
 
 class Traces(Protocol):
@@ -96,7 +98,7 @@ class Engine:
 
     ``fetch`` replaces the transport, ``clock`` (unix seconds) the time; ``machine`` reads the machine under the targets, and its
     pods that ask for it become targets; ``traces`` tells what spans say of each target. ``previous`` hands over what is known of
-    unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name.
+    unchanged targets on a reload. Raises :class:`SettingsError` when two targets have one name or ask one page.
     """
 
     def __init__(
@@ -120,11 +122,18 @@ class Engine:
         self._gpus = GpuPages(limits_of(settings))
         self._services = settings.services
         self._watches: dict[str, Watch] = {}
+        pages: dict[str, str] = {}
         for target in settings.targets:
             watch = self._over(target)
             if watch.name in self._watches:
                 raise SettingsError(
                     f"two targets are named '{watch.name}'", place="targets", remedy="Give each its own name."
+                )
+            if (twice := pages.setdefault(page_url(target.url, target.kind), watch.name)) != watch.name:
+                raise SettingsError(
+                    f"'{twice}' and '{watch.name}' ask one page",
+                    place=f"targets: {target.url}",
+                    remedy="Leave one out: whatever is summed would count it twice.",
                 )
             self._watches[watch.name] = watch
         self._pods = Pods(settings)
@@ -234,7 +243,7 @@ class Engine:
             *canonical(newest),
             *plain(counted),
             *families(judged, config.window_seconds),
-            *health(done, history),
+            *health(done, history, self._pods.left),
         )
         page = text(blocks)
         return Cycle(
@@ -252,6 +261,7 @@ class Engine:
             window=seen,
             services=self._services,
             fronts=fronts,
+            left=self._pods.left,
         )
 
     def _window(self, oldest: float) -> tuple[Observed, ...]:

@@ -1,4 +1,4 @@
-"""How the collectors of a cycle did, as families of the page, and how much is remembered of each target."""
+"""How the collectors of a cycle did, as families of the page, how much is remembered of each target, and who is left out."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from llmvitals.series import Labels
 SUCCESS = "llmvitals_collector_success"
 DURATION = "llmvitals_collector_duration_seconds"
 HISTORY = "llmvitals_history_snapshots"
-NAMES = (SUCCESS, DURATION, HISTORY)
+LEFT = "llmvitals_target_left_out"
+NAMES = (SUCCESS, DURATION, HISTORY, LEFT)
 
 
-def families(collected: Sequence[Collected], history: Mapping[str, int]) -> Iterator[Block]:
+def families(collected: Sequence[Collected], history: Mapping[str, int], left: Mapping[str, str]) -> Iterator[Block]:
     """What the cycle did, as text."""
-    return plain(groups(collected, history))
+    return plain(groups(collected, history, left))
 
 
-def groups(collected: Sequence[Collected], history: Mapping[str, int]) -> Iterator[Group]:
-    """Success and duration per collector, and the number of snapshots kept of each target."""
+def groups(collected: Sequence[Collected], history: Mapping[str, int], left: Mapping[str, str]) -> Iterator[Group]:
+    """Success and duration per collector, the snapshots kept of each target, and the pods in ``left`` with the reason."""
     keys = {(("instance", one.instance), ("collector", one.collector)): one for one in collected}
     yield Group(SUCCESS, "", "1 when the collector worked in this cycle.", {k: float(c.ok) for k, c in keys.items()})
     yield Group(DURATION, "seconds", "Time that the collector took.", {k: c.seconds for k, c in keys.items()})
     kept: dict[Labels, float] = {(("instance", name),): float(count) for name, count in history.items()}
     yield Group(HISTORY, "", "Snapshots kept of a target.", kept)
+    out: dict[Labels, float] = {(("instance", name), ("reason", why)): 1.0 for name, why in left.items()}
+    yield Group(LEFT, "", "1 for a pod that asks to be scraped and is not; the label says why.", out)

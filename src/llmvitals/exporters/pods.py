@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from llmvitals.exporters.logs import log
 from llmvitals.settings import Service, Settings, Target
@@ -19,6 +20,7 @@ class Pods:
         self._told: frozenset[str] = frozenset()
         self.targets: tuple[Target, ...] = ()
         self.services: tuple[Service, ...] = ()
+        self.left: Mapping[str, str] = {}
 
     def changed(self, pods: tuple[Pod, ...], node: str) -> bool:
         """Take in a list of pods; whether other targets or services follow from it than before.
@@ -32,6 +34,7 @@ class Pods:
             if str(problem) not in self._told:
                 log("pod-not-taken", level=logging.WARNING, detail=str(problem))
         self._pods, self._told = pods, frozenset(map(str, found.problems))
+        self.left = dict(found.left)
         before = (self.targets, self.services)
         self.targets, self.services = found.targets, found.services
         return before != (self.targets, self.services)

@@ -17,17 +17,22 @@ from llmvitals.settings import Service, Target
 from llmvitals.sources.place import base_url
 from llmvitals.sources.pod_targets import Asking, only
 from llmvitals.sources.pod_words import PREFIX
+from llmvitals.telemetry.addresses import LOOPBACK_NAMES
 from llmvitals.telemetry.identity.model import Pod
 from llmvitals.telemetry.kube.restarts import workload
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What the pods ask for. ``problems``: what was wrong with it, each with the pod as its place and a remedy."""
+    """What the pods ask for. ``problems``: what was wrong with it, each with the pod as its place and a remedy.
+
+    ``left``: pods that ask to be scraped and are not, ``namespace/name``, and why.
+    """
 
     targets: tuple[Target, ...] = ()
     services: tuple[Service, ...] = ()
     problems: tuple[SettingsError, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
 
 
 def discover(
@@ -42,17 +47,28 @@ def discover(
     names = {target.known_as for target in configured}
     taken = names | {service.name for service in services}
     bound = {target.pod for target in configured} | {_place(target.url) for target in configured}
+    meant = [one for one in asking if one.wanted and one.name not in bound and not one.owner]
     found = [
         _Engine(one, target)
-        for one in asking
-        if one.wanted and one.name not in bound
+        for one in meant
         for target in one.targets(node)
-        if _place(target.url) not in bound and _is_free(one, target.name, taken) and _can_be_asked(one, target.url)
+        if bound.isdisjoint(_places(one.pod, target.url))
+        and _is_free(one, target.name, taken)
+        and _can_be_asked(one, target.url)
     ]
     fronts = _Fronts(found, names)
     targets = tuple(fronts.told(one) for one in found)
     grouped = tuple(_services(found, {target.gateway for target in targets}, taken | {t.name for t in targets}))
-    return Discovered(targets, grouped, tuple(problem for one in asking for problem in one.problems))
+    left = tuple(_left(asking, {one.asking.name for one in found} | bound))
+    return Discovered(targets, grouped, tuple(problem for one in asking for problem in one.problems), left)
+
+
+def _left(asking: Sequence[Asking], taken: Collection[str]) -> Iterator[tuple[str, str]]:
+    for one in asking:
+        if one.wanted and one.owner:
+            yield one.name, one.owner
+        elif one.problems and one.name not in taken:
+            yield one.name, f"{one.problems[0].thing}. {one.problems[0].remedy}"
 
 
 def _is_free(asking: Asking, name: str, taken: Collection[str]) -> bool:
@@ -116,6 +132,13 @@ def _services(found: Sequence[_Engine], fronts: Collection[str], taken: Collecti
     for name, members in groups.items():
         if _is_free(members[0].asking, name, taken):
             yield Service(name=name, engines=tuple(one.target.name for one in members))
+
+
+def _places(pod: Pod, url: str) -> set[str]:
+    """Where a pod's target is: on the node's own network also what the settings call by a loopback address."""
+    place = _place(url)
+    here = sorted(LOOPBACK_NAMES | {"127.0.0.1", "::1"}) if pod.host_network else ()
+    return {place, *(f"{name}:{place.rpartition(':')[2]}" for name in here)}
 
 
 def _place(url: str) -> str:

@@ -14,6 +14,10 @@ PORT_NAMES = ("metrics", "http")
 """The container port that is asked where the pod names none, in this order; else the only one there is."""
 
 
+SIDECAR = "llmvitals"
+"""The container of this name is an exporter of the pod's own, which asks the engine itself."""
+
+
 class Asking:
     """One pod, what it says, and what is wrong with it."""
 
@@ -39,6 +43,16 @@ class Asking:
         if off:
             self.problems.clear()  # what it says besides is of no use to anybody
         self.wanted = not off and not lost
+
+    @property
+    def owner(self) -> str:
+        """Who else asks this pod's engine, as a sentence; '' for nobody. Two exporters of one engine would count it twice."""
+        said = self.values.get("owner")
+        if said == "sidecar":
+            return f"an exporter in its pod asks it ({PREFIX}owner: sidecar)"
+        if said is None and any(one.name == SIDECAR for one in self.pod.containers):
+            return f"its container '{SIDECAR}' asks it; {PREFIX}owner: node gives it to the node's exporter"
+        return ""
 
     def problem(self, thing: str, remedy: str) -> None:
         """Note what is wrong with this pod."""

@@ -101,6 +101,7 @@ KEYS: Mapping[str, Callable[[str], Any]] = {
     "gpu-url": _page,
     "tensor-parallel": _count,
     "container": _name,
+    "owner": _one_of("node", "sidecar"),
 }
 """Each key and its reader, whose ``ValueError`` is the remedy."""
 

@@ -205,9 +205,13 @@ TWICE = Panel(
     Kind.LINES,
     "How many times each target is seen",
     "none",
-    (each("llm_target_up", "times seen", ORANGE, agg="count"),),
+    (
+        each("llm_target_up", "times seen", ORANGE, agg="count"),
+        each("llmvitals_target_left_out", "left to another, or said wrongly", SKY, agg="count"),
+    ),
     "1 is right. More: two exporters read the same target, or one is scraped by two jobs. Sums over its series are"
-    " then too high, and a target that one of them lost looks alive. Let each target have one exporter.",
+    " then too high, and a target that one of them lost looks alive. Let each target have one exporter: a pod with a"
+    " sidecar is left out by the node's exporter, and llmvitals_target_left_out has the reason.",
     NO_EXPORTER,
     symptoms=("half-blind",),
     moved=("idle", "hardware-error"),

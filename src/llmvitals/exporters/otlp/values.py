@@ -60,7 +60,7 @@ class Values:
         for group in (
             *cycle.counted,
             *judge.groups(cycle.scopes, cycle.window_seconds),
-            *health.groups(cycle.collected, cycle.history),
+            *health.groups(cycle.collected, cycle.history, cycle.left),
         ):
             made.append(self._plain(group, at, process))
         self.starts.forget(at)
