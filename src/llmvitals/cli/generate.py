@@ -11,7 +11,7 @@ from llmvitals import settings as settings_file
 from llmvitals.alerts import pages, rules
 from llmvitals.alerts.names import WINDOW
 from llmvitals.backtest import report
-from llmvitals.cli import contract_table, matrix, rule_table, scenario_table, signal_table
+from llmvitals.cli import chart_schema, contract_table, matrix, rule_table, scenario_table, signal_table
 from llmvitals.dashboards import files as boards
 from llmvitals.errors import SettingsError
 from llmvitals.lab.scenarios import SCENARIOS
@@ -54,7 +54,7 @@ def command(*, root: Path, settings_path: Path | None, check: bool) -> None:
     All of them are made from the same tables as the triage, so that they cannot disagree with it. A README.md in the
     folder gets its support matrix between its two marks, a docs/design.md its list of signals, a docs/lab.md its scenarios,
     a docs/gateway-contract.md its families, a docs/alerts.md its tables, a docs/audit.md its rules, each page in runbooks/ its
-    alerts; without such a file that is left out.
+    alerts, the schema of the Helm chart's values its settings; without such a file that is left out.
     """
     different = [
         (path, text) for path, text in _files(root, settings_file.load(settings_path)) if _read(root / path) != text
@@ -91,6 +91,9 @@ def _files(root: Path, settings: Settings) -> Iterator[tuple[Path, str]]:
             for part, block in marked.items():
                 found = between(found, part, block, place=str(root / path))
             yield Path(path), found
+    chart = _read(root / chart_schema.CHART_SCHEMA)
+    if chart is not None:
+        yield Path(chart_schema.CHART_SCHEMA), chart_schema.with_settings(chart)
 
 
 def begin(part: str) -> str:
