@@ -23,7 +23,7 @@ from llmvitals.triage.walk import diagnose
 from support.hostile import vllm_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "captures"
-URL = "http://engine:8000"
+URL, OTHER = "http://engine:8000", "http://engine-1:8000"
 DCGM = b'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-1"} 0.5\n'
 
 
@@ -37,7 +37,7 @@ def serving(*bodies: bytes | None, at: float = 100.0, every: float = 5.0):
     """A fetch that gives these bodies one after the other, each ``every`` seconds later; the last one again and again."""
     count = iter(range(10**6))
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         n = next(count)
         body = bodies[min(n, len(bodies) - 1)]
         return RawPage(at + n * every, 0.01, 200 if body else None, body, "" if body else "refused the connection")
@@ -123,7 +123,7 @@ def test_one_call_at_a_time_and_a_late_answer_is_dropped(monkeypatch):
     monkeypatch.setattr(cycles, "GRACE_SECONDS", 0.0)
     gate, calls = threading.Event(), []
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         calls.append(url)
         gate.wait(30)
         return RawPage(1.0, 0.0, 200, vllm_page(tokens=float(len(calls))))
@@ -141,7 +141,7 @@ def test_one_call_at_a_time_and_a_late_answer_is_dropped(monkeypatch):
 
 
 def test_a_fetch_that_raises_costs_its_own_target_only():
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         if "bad" in url:
             raise RuntimeError("broken transport")
         return RawPage(100.0, 0.0, 200, vllm_page())
@@ -160,7 +160,7 @@ def test_a_walk_that_fails_costs_the_verdict_of_its_scope_and_nothing_else(monke
 
     working = judge.diagnose_with
     monkeypatch.setattr(judge, "diagnose_with", broken)
-    config = settings(Target(url=URL, name="a"), Target(url=URL, name="b"))
+    config = settings(Target(url=URL, name="a"), Target(url=OTHER, name="b"))
     cycle = Engine(
         config, fetch=lambda url, timeout_s: RawPage(100.0, 0.0, 200, vllm_page()), clock=lambda: 100.0
     ).step()
@@ -180,7 +180,7 @@ def test_an_ingest_that_breaks_is_a_target_that_is_down(monkeypatch):
 def test_gpus_are_joined_from_one_page_for_all_targets_that_share_it():
     asked = []
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         asked.append(url)
         return RawPage(100.0, 0.0, 200, DCGM if "9400" in url else vllm_page())
 
@@ -195,7 +195,7 @@ def test_gpus_are_joined_from_one_page_for_all_targets_that_share_it():
 
 
 def test_one_gpu_page_of_two_targets_gives_neither_all_its_gpus():
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(100.0, 0.0, 200, DCGM if "9400" in url else vllm_page())
 
     config = settings(*(Target(url=f"{URL}/{n}", name=n, gpu_url="http://node:9400") for n in "ab"))
@@ -206,7 +206,7 @@ def test_one_gpu_page_of_two_targets_gives_neither_all_its_gpus():
 
 
 def test_a_gpu_page_that_is_gone_is_a_failed_collector_and_a_gap():
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         gone = "9400" in url
         return RawPage(100.0, 0.0, None if gone else 200, None if gone else vllm_page(), "refused" if gone else "")
 
@@ -221,7 +221,7 @@ def test_a_gpu_page_without_gpus_is_told_with_its_address_in_gap_and_log_and_onc
     caplog.set_level(logging.INFO)
     bodies = {"": vllm_page()}
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         body = bodies[""] if "9400" in url else vllm_page()
         return RawPage(100.0, 0.0, 200 if body else None, body, "" if body else "refused the connection")
 
@@ -251,7 +251,7 @@ def test_two_targets_of_one_name_are_refused():
 
 def test_a_reload_keeps_the_history_of_what_did_not_change():
     old = Engine(
-        settings(Target(url=URL, name="a"), Target(url=URL, name="b")), fetch=serving(vllm_page()), clock=lambda: 0.0
+        settings(Target(url=URL, name="a"), Target(url=OTHER, name="b")), fetch=serving(vllm_page()), clock=lambda: 0.0
     )
     for t in (100.0, 105.0):
         old.step(t)
