@@ -52,8 +52,8 @@ generate: env-run ## write dashboards/, alerts/, the support matrix and the verd
 check-generated: env-run ## fail when a generated file is not what the code makes
 	$(RUN)/llmvitals generate --check
 
-schemas: ## make the JSON Schemas of Grafana's models anew (needs Node.js): OUT=folder for another place than the tests'
-	@scripts/schemas.sh '$(or $(call given,OUT),tests/fixtures/grafana-schemas)'
+schemas: ## make the JSON Schemas anew, of Grafana's models (needs Node.js) and of custom resources: OUT=, CRDS= for other folders
+	@scripts/schemas.sh '$(or $(call given,OUT),tests/fixtures/grafana-schemas)' '$(or $(call given,CRDS),tests/fixtures/kubernetes-schemas)'
 
 pictures: env-run ## draw the pictures of docs/boards.md and the runbooks anew (needs prometheus): ONLY=names of boards and runbooks
 	$(RUN)/python tools/pictures.py $(given_only)

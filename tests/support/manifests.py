@@ -60,7 +60,9 @@ def problems(manifest: Manifest) -> list[str]:
 
 def round_trip(manifest: Manifest) -> Manifest:
     """The object after it was written as YAML and as JSON, and read again."""
-    return json.loads(json.dumps(documents(yaml.safe_dump(manifest))[0]))
+    return json.loads(
+        json.dumps(documents(yaml.dump(manifest, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))[0])
+    )
 
 
 def named(manifests: Iterable[Manifest], kind: str, name: str = "") -> Manifest:
@@ -108,7 +110,7 @@ def _custom(kind: str) -> jsonschema.protocols.Validator:
 
 class _Unique(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")]
         twice = {key for key in keys if keys.count(key) > 1}
         assert not twice, f"{sorted(twice)} twice, {node.start_mark}"
         return super().construct_mapping(node, deep)
