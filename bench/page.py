@@ -33,7 +33,7 @@ SETTINGS = Settings(targets=(Target(url="http://made:8000"),), exporter=Limits(l
 HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "gzip"}
 
 
-def made(url: str, *, timeout_s: float) -> RawPage:
+def made(url: str, *, timeout_s: float, **_: object) -> RawPage:
     """A fetch that costs nothing and always answers."""
     return RawPage(time.time(), 0.01, 200, made_page(int(time.time()) % 1000))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -146,9 +147,81 @@ OWN_LABELS = _RESERVED.union(*(family.labels for family in FAMILIES)) - PLACES -
 """What the page says on its own families; no target may be labelled so."""
 
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
+TENANT_HEADER = "X-Scope-OrgID"
+_SECRET_HEADERS = frozenset(
+    {"authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "private-token"}
+)
+_HEADERS_OF_HTTP = frozenset({
+    *("host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te", "trailer"),
+    *("accept-encoding", "upgrade", "expect", "keep-alive", "proxy-authorization", "proxy-connection"),
+})  # fmt: skip
+
+
+class Access(Struct, frozen=True):
+    """How a server lets us in. Secrets are named by the files that hold them, so that no settings file, address or log has one.
+
+    ``tenant``: the header ``X-Scope-OrgID`` of Mimir, Cortex and GEM. Files are read anew for each request, for tokens are
+    renewed where they lie. ``allow_addresses``: networks that nothing is asked on otherwise, see ``telemetry/reach.py``.
+    """
+
+    bearer_token_file: str = ""
+    username: str = ""
+    password_file: str = ""
+    tenant: str = ""
+    headers: dict[str, str] = {}  # further ones that are no secret
+    header_files: dict[str, str] = {}  # name to the file that holds its value
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    allow_addresses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse halves, two ways at once, headers that are not ours to set, and secrets that would stand in the file."""
+        for one, other in (("username", "password_file"), ("cert_file", "key_file")):
+            if bool(getattr(self, one)) != bool(getattr(self, other)):
+                raise ValueError(f"{one} and {other} go together")
+        if self.bearer_token_file and self.username:
+            raise ValueError("bearer_token_file and username are two ways to say who asks; give one")
+        if ":" in self.username:
+            raise ValueError("a username with ':' cannot be sent as basic authentication")
+        names = [name.lower() for name in (*self.headers, *self.header_files)]
+        sent = [*names, *(["authorization"] if self.bearer_token_file or self.username else [])]
+        sent += [TENANT_HEADER.lower()] if self.tenant else []
+        for name in (*self.headers, *self.header_files):
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"'{name[:40]}' is no header's name")
+            if name.lower() in _HEADERS_OF_HTTP:
+                raise ValueError(f"the header '{name}' is HTTP's own and cannot be set")
+            if sent.count(name.lower()) > 1:
+                raise ValueError(f"the header '{name}' is set twice")
+        secret = next((name for name in self.headers if name.lower() in _SECRET_HEADERS), None)
+        if secret is not None:
+            raise ValueError(f"the header '{secret}' holds a secret; name the file that holds it under header_files")
+        for what, value in (("tenant", self.tenant), *((f"the header '{k}'", v) for k, v in self.headers.items())):
+            if value and not _PRINTABLE.fullmatch(value):
+                raise ValueError(f"{what} may hold printable ASCII only")
+        for network in self.allow_addresses:
+            try:
+                ip_network(network)
+            except ValueError:
+                raise ValueError(
+                    f"allow_addresses: '{network[:60]}' is no network; write 169.254.20.0/24 or fe80::/10"
+                ) from None
+
+
+_ACCESS_FILES = ("bearer_token_file", "password_file", "ca_file", "cert_file", "key_file")
+"""Keys of :class:`Access` that name a file."""
+
+_SECRET_KEYS = (("url", "access"), ("gpu_url", "gpu_access"), ("probe_url", "access"))
+"""Keys that name an address, and those that say how it lets us in: in a settings file an address holds no user or password."""
+
+
 class Target(Struct, frozen=True):
     """Something to scrape. ``kind``: kind of page or ``auto``; ``gpus``: UUIDs or indices joined by configuration.
 
+    ``access``: how its page lets us in, and its probes where they go to the same server and ``probe_headers_file`` names none.
     ``role``: what an engine does for a request ('' asks its page); ``gateway``: the target that stands in front of it.
     """
 
@@ -156,7 +229,9 @@ class Target(Struct, frozen=True):
     name: str = ""
     kind: str = "auto"
     gpus: tuple[str, ...] = ()
+    access: Access = Access()
     gpu_url: str = ""  # the page of a GPU exporter that shows these GPUs
+    gpu_access: Access = Access()
     tensor_parallel: AtLeast0Int = 0  # GPUs that share each layer of one replica; 0: as its processes or GPUs show
     pod: str = ""  # namespace/name, where the address does not tell
     container: str = ""  # which container of that pod is the engine, where it has several
@@ -181,6 +256,12 @@ class Target(Struct, frozen=True):
             if name in OWN_LABELS:
                 raise ValueError(f"the label '{name}' has a meaning of its own on the page")
 
+    def __repr__(self) -> str:
+        """All fields, the addresses without user and password: a traceback or a log may show it."""
+        shown = {key: getattr(self, key) for key in self.__struct_fields__}
+        shown |= {key: without_user(shown[key]) for key in ("url", "gpu_url", "probe_url")}
+        return f"Target({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
+
     @property
     def known_as(self) -> str:
         """The name under which settings and pages speak of it: its own, else host and port, as Prometheus names it."""
@@ -189,6 +270,15 @@ class Target(Struct, frozen=True):
             return self.name or urlsplit(url if "://" in url else f"http://{url}").netloc.rpartition("@")[2]
         except ValueError:  # what it is not is said where it is asked
             return url
+
+
+def without_user(url: str) -> str:
+    """The address without a user and a password before its host; what is no URL comes back up to where one could stand."""
+    head, slashes, rest = url.rpartition("://")
+    host, slash, path = rest.partition("/")
+    if "@" in path:  # a password with a slash of its own
+        host, slash, path = "", "", rest
+    return f"{head}{slashes}{(host + slash + path).rpartition('@')[2]}" if "@" in rest else url
 
 
 class Service(Struct, frozen=True):
@@ -263,6 +353,10 @@ class Kubernetes(Struct, frozen=True):
 
     enabled: str = "auto"
     discover: bool = True
+    access: Access = Access()  # sent to every pod that is discovered: whoever may annotate a pod then gets the secret
+    gpu_hosts: tuple[
+        str, ...
+    ] = ()  # hosts that llmvitals.io/gpu-url may name beside the pod's own address, shell patterns
     selector: str = ""  # label selector that pods must meet besides
     namespaces: tuple[str, ...] = ()  # only these; empty takes all that the service account may list
     api_url: str = ""
@@ -281,6 +375,7 @@ class Node(Struct, frozen=True):
     nvml: str = "auto"
     processes: str = "auto"
     gpu_url: str = ""
+    gpu_access: Access = Access()
     procfs: str = "/proc"
     cgroups: str = "/sys/fs/cgroup"
     kubernetes: Kubernetes = Kubernetes()
@@ -293,66 +388,6 @@ class Node(Struct, frozen=True):
             ("kubernetes.enabled", self.kubernetes.enabled),
         ):
             _one_of(key, value, SWITCH)
-
-
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_PRINTABLE = re.compile(r"[\x20-\x7e]+")
-TENANT_HEADER = "X-Scope-OrgID"
-_SECRET_HEADERS = frozenset(
-    {"authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "private-token"}
-)
-_HEADERS_OF_HTTP = frozenset({
-    *("host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te", "trailer"),
-    *("accept-encoding", "upgrade", "expect", "keep-alive", "proxy-authorization", "proxy-connection"),
-})  # fmt: skip
-
-
-class Access(Struct, frozen=True):
-    """How a server lets us in. Secrets are named by the files that hold them, so that no settings file, address or log has one.
-
-    ``tenant``: the header ``X-Scope-OrgID`` of Mimir, Cortex and GEM. Files are read anew for each request, for tokens are
-    renewed where they lie.
-    """
-
-    bearer_token_file: str = ""
-    username: str = ""
-    password_file: str = ""
-    tenant: str = ""
-    headers: dict[str, str] = {}  # further ones that are no secret
-    header_files: dict[str, str] = {}  # name to the file that holds its value
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse halves, two ways at once, headers that are not ours to set, and secrets that would stand in the file."""
-        for one, other in (("username", "password_file"), ("cert_file", "key_file")):
-            if bool(getattr(self, one)) != bool(getattr(self, other)):
-                raise ValueError(f"{one} and {other} go together")
-        if self.bearer_token_file and self.username:
-            raise ValueError("bearer_token_file and username are two ways to say who asks; give one")
-        if ":" in self.username:
-            raise ValueError("a username with ':' cannot be sent as basic authentication")
-        names = [name.lower() for name in (*self.headers, *self.header_files)]
-        sent = [*names, *(["authorization"] if self.bearer_token_file or self.username else [])]
-        sent += [TENANT_HEADER.lower()] if self.tenant else []
-        for name in (*self.headers, *self.header_files):
-            if not _HEADER.fullmatch(name):
-                raise ValueError(f"'{name[:40]}' is no header's name")
-            if name.lower() in _HEADERS_OF_HTTP:
-                raise ValueError(f"the header '{name}' is HTTP's own and cannot be set")
-            if sent.count(name.lower()) > 1:
-                raise ValueError(f"the header '{name}' is set twice")
-        secret = next((name for name in self.headers if name.lower() in _SECRET_HEADERS), None)
-        if secret is not None:
-            raise ValueError(f"the header '{secret}' holds a secret; name the file that holds it under header_files")
-        for what, value in (("tenant", self.tenant), *((f"the header '{k}'", v) for k, v in self.headers.items())):
-            if value and not _PRINTABLE.fullmatch(value):
-                raise ValueError(f"{what} may hold printable ASCII only")
-
-
-_ACCESS_FILES = ("bearer_token_file", "password_file", "ca_file", "cert_file", "key_file")
-"""Keys of :class:`Access` that name a file."""
 
 
 class Source(Struct, frozen=True):
@@ -567,12 +602,23 @@ def decode(data: object, *, place: str) -> Settings:
             raise SettingsError(
                 thing, place=place, remedy="Name secrets under access, in files: username, password_file."
             )
+    _check_addresses(settings, place)
     names = [source.name for source in settings.sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         remedy = "Give each a name of its own, for links know sources by it."
         raise SettingsError(f"sources: two are named '{twice}'", place=place, remedy=remedy)
     return settings
+
+
+def _check_addresses(settings: Settings, place: str) -> None:
+    """Refuse users and passwords in addresses, as these stand in logs and process lists."""
+    parts: list[tuple[str, Target | Node]] = [(f"targets: of '{one.known_as}'", one) for one in settings.targets]
+    for what, part in (*parts, ("node:", settings.node)):
+        for key, access in _SECRET_KEYS:
+            if secret_in(getattr(part, key, "").partition("?")[0]):  # a query may name a model
+                remedy = f"Name them under {access}: username, and password_file, a file that holds the password."
+                raise SettingsError(f"{what} the {key} holds a user or a password", place=place, remedy=remedy)
 
 
 _SWITCHES = ("nvml", "processes", "enabled")
@@ -636,9 +682,19 @@ def load(path: Path | str | None) -> Settings:
     for section, key in _FILES:
         part = _from(folder, getattr(settings, section), key)
         settings = msgspec.structs.replace(settings, **{section: part})
-    targets = tuple(_from(folder, target, "probe_headers_file") for target in settings.targets)
-    sources = tuple(msgspec.structs.replace(one, access=_access_from(folder, one.access)) for one in settings.sources)
-    return msgspec.structs.replace(settings, targets=targets, sources=sources)
+    targets = tuple(
+        _with_access(folder, _from(folder, target, "probe_headers_file"), "access", "gpu_access")
+        for target in settings.targets
+    )
+    sources = tuple(_with_access(folder, one, "access") for one in settings.sources)
+    node = _with_access(folder, settings.node, "gpu_access")
+    node = msgspec.structs.replace(node, kubernetes=_with_access(folder, node.kubernetes, "access"))
+    return msgspec.structs.replace(settings, targets=targets, sources=sources, node=node)
+
+
+def _with_access(folder: Path, part: T, *keys: str) -> T:
+    """The part, the files of its accesses meant from a folder."""
+    return msgspec.structs.replace(part, **{key: _access_from(folder, getattr(part, key)) for key in keys})
 
 
 def _access_from(folder: Path, access: Access) -> Access:

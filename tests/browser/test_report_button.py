@@ -41,7 +41,7 @@ def test_the_report_is_prepared_saved_and_read(page, tmp_path, ran_recording):
         thresholds=Thresholds(min_seconds=2.0),
     )
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(time.time(), 0.01, 200, bodies[min(next(count), len(bodies) - 1)])
 
     saved = tmp_path / "saved"

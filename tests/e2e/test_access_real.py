@@ -209,7 +209,7 @@ def test_our_exporter_behind_its_web_configuration_is_a_source(tmp_path):
     )
     settings = Settings(targets=(Target(url="http://engine:8000", name="a"),), exporter=limits)
 
-    def page(url: str, *, timeout_s: float) -> RawPage:
+    def page(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(time.time(), 0.01, 200, vllm_page())
 
     with Exporter(settings, fetch=page) as running:

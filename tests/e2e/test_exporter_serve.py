@@ -42,7 +42,7 @@ class Inside:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, url: str, *, timeout_s: float) -> RawPage:
+    def __call__(self, url: str, *, timeout_s: float, **_: object) -> RawPage:
         self.asked += 1
         return RawPage(time.time(), 0.01, 200, vllm_page(tokens=1000.0 + 100 * self.asked))
 
@@ -165,7 +165,7 @@ def connected(exporter: Exporter) -> socket.socket:
 def test_headers_that_are_too_long_end_the_connection(exporter):
     with connected(exporter) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nx: " + b"a" * 40_000)
-        assert client.recv(1024).startswith(b"HTTP/1.1 400")
+        assert client.recv(1024).startswith(b"HTTP/1.1 431")
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
@@ -191,8 +191,9 @@ def test_a_request_that_does_not_arrive_ends_the_connection(monkeypatch, start):
         assert time.monotonic() - began < 5.0
 
 
-def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch):
-    monkeypatch.setattr(guard, "ANSWER_SECONDS", 0.3)
+@pytest.mark.parametrize("limit", ["STALLED_SECONDS", "ANSWER_SECONDS"])
+def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch, limit):
+    monkeypatch.setattr(guard, limit, 0.3)
     many = tuple(Target(url=URL, name=f"t{i}") for i in range(30))
     with Exporter(settings(*many, interval=5.0), fetch=Inside()) as running:
         wait_for(lambda: running.newest, "the first cycle")

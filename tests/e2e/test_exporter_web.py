@@ -44,7 +44,7 @@ def settings(web: Path) -> Settings:
     return Settings(targets=(Target(url="http://engine:8000", name="a"),), exporter=limits)
 
 
-def inside(url: str, *, timeout_s: float) -> RawPage:
+def inside(url: str, *, timeout_s: float, **_: object) -> RawPage:
     return RawPage(time.time(), 0.01, 200, vllm_page())
 
 

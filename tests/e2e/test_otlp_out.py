@@ -54,7 +54,7 @@ def targets() -> tuple[Target, ...]:
 def whole_cycle() -> Cycle:
     """A cycle over pages of many kinds that were read three times while they moved."""
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         name = url.split("//")[1].split(":", maxsplit=1)[0]
         return RawPage(moment[0], 0.01, 200, (GOLDEN / PAGES[name]).read_bytes())
 
@@ -242,7 +242,7 @@ def test_a_collector_that_hangs_delays_no_cycle_and_no_page_and_not_the_end(prot
 
 
 # -- in the exporter -----------------------------------------------------------------------------------------------------
-def inside(url: str, *, timeout_s: float) -> RawPage:
+def inside(url: str, *, timeout_s: float, **_: object) -> RawPage:
     return RawPage(time.time(), 0.01, 200, vllm_page())
 
 

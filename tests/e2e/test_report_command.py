@@ -60,7 +60,7 @@ def test_of_an_exporter_with_promises_of_its_own(tmp_path, ran_recording):
     )
     count = iter(range(10**6))
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(time.time(), 0.01, 200, bodies[min(next(count), len(bodies) - 1)])
 
     with Exporter(settings, fetch=fetch) as exporter:

@@ -75,7 +75,7 @@ class Gate:
         return Batch(other=len(body), spans=len(body), refused=self.refused)
 
 
-def inside(url: str, *, timeout_s: float) -> RawPage:
+def inside(url: str, *, timeout_s: float, **_: object) -> RawPage:
     """An engine's page without a server: how an exporter fetches it."""
     return RawPage(time.time(), 0.01, 200, vllm_page())
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from llmvitals.settings import Service, Target, check_services
+from llmvitals.settings import Access, Kubernetes, Service, Target, check_services
 from llmvitals.sources.discover import Discovered, discover
 from llmvitals.sources.pod_words import KEYS, PREFIX
 from llmvitals.telemetry.identity.model import Container, Pod
@@ -150,7 +150,7 @@ def test_everything_that_a_pod_may_say():
         "kind": "trtllm",
         "role": "decode",
         "gpus": "GPU-a, GPU-b,MIG-c",
-        "gpu_url": "http://10.0.0.1:9400/metrics",
+        "gpu_url": "http://10.0.0.7:9400/metrics",
         "tensor_parallel": "2",
         "container": "engine",
     }
@@ -158,7 +158,21 @@ def test_everything_that_a_pod_may_say():
     assert target.url == "https://10.0.0.7:9000/prometheus/metrics"
     assert (target.kind, target.role, target.tensor_parallel) == ("trtllm", "decode", 2)
     assert target.gpus == ("GPU-a", "GPU-b", "MIG-c")
-    assert target.gpu_url == "http://10.0.0.1:9400/metrics"
+    assert target.gpu_url == "http://10.0.0.7:9400/metrics"
+
+
+def test_the_settings_say_which_other_hosts_may_show_a_pods_gpus():
+    said = pod(gpu_url="http://dcgm-exporter.gpu-operator.svc:9400")
+    allowed = Kubernetes(gpu_hosts=("dcgm-exporter.*",))
+    assert one(said, kubernetes=allowed).gpu_url == "http://dcgm-exporter.gpu-operator.svc:9400"
+    assert "may not name 'dcgm-exporter.gpu-operator.svc'" in problem(said)
+
+
+def test_what_lets_in_at_pods_goes_to_their_own_page_alone():
+    access = Access(bearer_token_file="/run/token")
+    target = one(pod(gpu_url="http://10.0.0.7:9400"), kubernetes=Kubernetes(access=access))
+    assert (target.access, target.gpu_access) == (access, Access())
+    assert one(pod()).access == Access()
 
 
 def test_an_ipv6_pod_is_written_in_brackets():
@@ -228,6 +242,8 @@ def test_what_nobody_can_ask_is_told_and_the_others_go_on(said, says):
         ({"tensor_parallel": "two"}, "llmvitals.io/tensor-parallel cannot be 'two'. Write a number", "tensor_parallel"),
         ({"tensor_parallel": "9" * 5000}, "Write a number of GPUs", "tensor_parallel"),
         ({"gpu_url": "http://"}, "llmvitals.io/gpu-url cannot be 'http://'. Give it as http://host:port", "gpu_url"),
+        ({"gpu_url": "http://127.0.0.1:9400"}, "llmvitals.io/gpu-url may not name '127.0.0.1'. It may name", "gpu_url"),
+        ({"gpu_url": "http://169.254.169.254/"}, "llmvitals.io/gpu-url may not name '169.254.169.254'", "gpu_url"),
         ({"gateway": "nobody"}, "llmvitals.io/gateway 'nobody' is no target", "gateway"),
         ({"gateway": "chat-0"}, "llmvitals.io/gateway 'chat-0' is itself", "gateway"),
         ({"gateway": "g" * 254}, "Write a name of at most 253 characters.", "gateway"),

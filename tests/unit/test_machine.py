@@ -72,7 +72,7 @@ def settings(node: Node, *targets: Target) -> Settings:
     return Settings(targets=targets, node=node, exporter=Exporter(timeout_seconds=0.2))
 
 
-def fetch(url: str, *, timeout_s: float) -> RawPage:
+def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
     return RawPage(time.time(), 0.01, 200, vllm_page())
 
 
@@ -233,7 +233,7 @@ DCGM = "".join(
 def test_the_nodes_gpu_page_is_shared_out_by_pods_and_without_their_labels_by_process_ids(labelled):
     unlabelled = DCGM.replace(b'pod="a"', b'pod=""').replace(b'pod="b"', b'pod=""')
 
-    def fetched(url: str, *, timeout_s: float) -> RawPage:
+    def fetched(url: str, *, timeout_s: float, **_: object) -> RawPage:
         body = (DCGM if labelled else unlabelled) if "9400" in url else vllm_page()
         return RawPage(time.time(), 0.01, 200, body)
 

@@ -54,7 +54,7 @@ class Eight:
     def clock(self) -> float:
         return self.start + self.now
 
-    def fetch(self, url: str, *, timeout_s: float) -> RawPage:
+    def fetch(self, url: str, *, timeout_s: float, **_: object) -> RawPage:
         self.asked[url] += 1
         text = TEMPERATURES if url == GPU_URL else "vllm:num_requests_running 1\n"
         return RawPage(self.clock(), 0.01, 200, text.encode())

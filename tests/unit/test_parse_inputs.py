@@ -62,7 +62,7 @@ def test_a_redirect_to_the_same_host_is_followed_and_what_it_leads_to_is_read() 
     [
         (Answer(b"", 307, {"location": "/metrics"}), "redirects more than 3 times"),
         (Answer(b"", 307), "a redirect that leads elsewhere"),
-        (Answer(b"", 307, {"location": "http://elsewhere.example/metrics"}), "leads elsewhere"),
+        (Answer(b"", 307, {"location": "http://elsewhere.example/metrics"}), "another host (elsewhere.example)"),
         (Answer(b"", 200), "empty"),
     ],
 )

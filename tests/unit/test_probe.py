@@ -511,7 +511,7 @@ def exposed(t: float) -> RawPage:
 
 
 def pages(moments: Iterator[float]) -> Callable[..., RawPage]:
-    return lambda url, *, timeout_s: exposed(next(moments))
+    return lambda url, *, timeout_s, access: exposed(next(moments))
 
 
 @pytest.fixture

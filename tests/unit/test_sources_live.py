@@ -28,7 +28,7 @@ class Steps:
     def monotonic(self) -> float:
         return self.now
 
-    def fetch(self, url: str, *, timeout_s: float) -> RawPage:
+    def fetch(self, url: str, *, timeout_s: float, **_: object) -> RawPage:
         began = self.now
         self.started.append((url, began))
         self.flying.release()
@@ -118,7 +118,7 @@ def test_pages_are_handed_over_in_the_callers_thread():
 def test_a_target_that_is_down_is_a_failed_scrape_and_not_an_error():
     clock = Steps()
 
-    def refused(url: str, *, timeout_s: float) -> RawPage:
+    def refused(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(clock.now, 0.01, None, None, "refused the connection")
 
     (seen,) = observe([Target(url="http://a:1")], seconds=3, interval=3, fetch=refused, clock=clock)
@@ -135,7 +135,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="1",UUID="GPU-b"} 0.75
 def test_the_gpus_of_a_target_are_scraped_and_joined_to_it():
     clock = Steps()
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(clock.now, 0.01, 200, DCGM if "9400" in url else vllm_page())
 
     target = Target(url="http://a:1", gpu_url="http://a:9400", gpus=("GPU-b",))
@@ -148,7 +148,7 @@ def test_the_gpus_of_any_gpu_exporter_are_joined():
     page = b'nvidia_smi_gpu_info{index="1",uuid="b"} 1\nnvidia_smi_utilization_gpu_ratio{uuid="b"} 0.75\n'
     clock = Steps()
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(clock.now, 0.01, 200, page if "9835" in url else vllm_page())
 
     target = Target(url="http://a:1", gpu_url="http://a:9835", gpus=("1",))
@@ -186,7 +186,7 @@ def test_the_first_look_tells_engine_exporter_and_error_apart():
         "http://d:1/metrics": RawPage(1.0, 0.1, 401, b""),
     }
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return answers[url]
 
     engine, exporter, denied = probe([Target(url=f"http://{h}:1") for h in "exd"], fetch=fetch)

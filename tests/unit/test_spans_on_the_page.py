@@ -107,7 +107,7 @@ def test_a_gateways_traces_go_with_its_samples_to_the_engine_behind_it():
 
 
 # -- the cycle ------------------------------------------------------------------------------------------------------
-def fine(url: str, *, timeout_s: float) -> RawPage:
+def fine(url: str, *, timeout_s: float, **_: object) -> RawPage:
     return RawPage(100.0, 0.01, 200, vllm_page())
 
 
@@ -145,7 +145,7 @@ def test_a_target_that_does_not_answer_keeps_its_models_and_what_spans_tell():
     key = series("llm_span_requests_total", instance="a", ended="ok", slo_class="default", vantage="engine")
     traces.answer = {"a": Shown({key: 1.0})}
 
-    def fetch(url: str, *, timeout_s: float) -> RawPage:
+    def fetch(url: str, *, timeout_s: float, **_: object) -> RawPage:
         return RawPage(100.0, 0.01, status[0], vllm_page())
 
     engine = Engine(

@@ -28,15 +28,17 @@ from llmvitals.exporters.pods import Pods
 from llmvitals.exporters.readers import Troubles
 from llmvitals.exporters.spans.places import place_of
 from llmvitals.exporters.watch import NOBODY, Around, Cards, Collected, Watch, limits_of
+from llmvitals.remembered import forget
 from llmvitals.schema import Origin, origin_of
 from llmvitals.series import Labels, Snapshot
-from llmvitals.settings import Service, Settings, Target
+from llmvitals.settings import Access, Service, Settings, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import SERVICE_KIND, joined
 from llmvitals.sources.beside import left_over
 from llmvitals.sources.live import Fetch
 from llmvitals.sources.node import Machine, Seen, wanted_of
-from llmvitals.sources.place import name_of
+from llmvitals.sources.place import name_of, without_secrets
+from llmvitals.telemetry.access import NOBODY as NO_ACCESS
 from llmvitals.telemetry.flight import land
 from llmvitals.telemetry.gateways.join import of_calls
 from llmvitals.telemetry.identity.model import Found
@@ -48,6 +50,10 @@ MARGIN_INTERVALS = 2
 
 GRACE_SECONDS = 0.5
 """How much longer than a call's own time limit a cycle waits for it; the call's limit is the normal way to end it."""
+
+
+_REMEMBERED = 2000
+"""Entries, beside two for each series of the page, beyond which what is remembered of series is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ class Engine:
             if (twice := pages.setdefault(page_url(target.url, target.kind), watch.name)) != watch.name:
                 raise SettingsError(
                     f"'{twice}' and '{watch.name}' ask one page",
-                    place=f"targets: {target.url}",
+                    place=f"targets: {without_secrets(target.url)}",
                     remedy="Leave one out: whatever is summed would count it twice.",
                 )
             self._watches[watch.name] = watch
@@ -152,7 +158,8 @@ class Engine:
             watches += [self._over(target) for target in self._pods.targets]
             self._watches = {watch.name: watch for watch in watches}
             self._services = (*self.settings.services, *self._pods.services)
-        self._gpus.keep((self.settings.node.gpu_url, *(watch.target.gpu_url for watch in self._watches.values())))
+        node, targets = self.settings.node, (watch.target for watch in self._watches.values())
+        self._gpus.keep([(node.gpu_url, node.gpu_access), *((one.gpu_url, one.gpu_access) for one in targets)])
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -170,6 +177,7 @@ class Engine:
         self._seen = self._machine.end(until) if self._machine is not None else NOBODY
         self._troubles.note(self._seen)
         collected = self.record(pages, gpu_pages, self._seen)
+        del pages, gpu_pages  # judging takes the most memory, and they are not needed any more
         return self._publish(self._clock() if now is None else now, began, start, collected)
 
     def record(
@@ -246,6 +254,7 @@ class Engine:
             *health(done, history, self._pods.left),
         )
         page = text(blocks)
+        forget(_REMEMBERED + 2 * sum(len(one.samples) for one in newest))
         return Cycle(
             began=began,
             ended=max(now, began),
@@ -319,13 +328,14 @@ class Engine:
         for watch in self._watches.values():
             watch.probe()
         engines = {
-            name: (watch.flight, page_url(watch.target.url, watch.target.kind)) for name, watch in self._watches.items()
+            name: (watch.flight, page_url(watch.target.url, watch.target.kind), watch.target.access)
+            for name, watch in self._watches.items()
         }
-        gpus = {url: (flight, page_url(url)) for url, flight in self._gpus.flights().items()}
-        for flight, url in (*engines.values(), *gpus.values()):
-            flight.start(partial(self._fetch, url, timeout_s=limit), f"fetch {url}")
+        gpus = {url: (flight, page_url(url), access) for url, (flight, access) in self._gpus.flights().items()}
+        for flight, url, access in (*engines.values(), *gpus.values()):
+            flight.start(partial(self._fetch, url, timeout_s=limit, access=access), f"fetch {without_secrets(url)}")
         landed = partial(land, until=until, clock=self._clock, began=began)
-        return {k: landed(f) for k, (f, _) in engines.items()}, {k: landed(f) for k, (f, _) in gpus.items()}
+        return {k: landed(f) for k, (f, *_) in engines.items()}, {k: landed(f) for k, (f, *_) in gpus.items()}
 
 
 def replay(pages: Iterable[RawPage], settings: Settings, *, target: Target) -> Iterator[Cycle]:
@@ -349,7 +359,7 @@ def replay_last(pages: Iterable[RawPage], settings: Settings, *, target: Target)
     return engine.publish(end, collected)
 
 
-def _nothing(url: str, *, timeout_s: float) -> RawPage:
+def _nothing(url: str, *, timeout_s: float, access: Access = NO_ACCESS) -> RawPage:
     raise RuntimeError(f"a replay fetches nothing, not even {url} within {timeout_s:g} s")
 
 

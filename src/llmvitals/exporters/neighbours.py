@@ -10,7 +10,9 @@ from dataclasses import replace
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.watch import Cards
 from llmvitals.series import Snapshot
+from llmvitals.settings import Access
 from llmvitals.sources.place import without_secrets
+from llmvitals.telemetry.access import NOBODY
 from llmvitals.telemetry.flight import Flight
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage, page_url
 
@@ -21,19 +23,26 @@ class GpuPages:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._known: dict[str, tuple[Flight[RawPage], Ingest]] = {}
+        self._access: dict[str, Access] = {}
         self._up: dict[str, bool] = {}
 
-    def keep(self, urls: Iterable[str]) -> None:
-        """Know these URLs and no others. Raises :class:`SettingsError` for what is no URL."""
-        wanted = dict.fromkeys(url for url in urls if url)
+    def keep(self, pages: Iterable[tuple[str, Access]]) -> None:
+        """Know these URLs, each with what lets us in there, and no others. Of one that several name, the first access that lets
+        in counts. Raises :class:`SettingsError` for what is no URL.
+        """
+        wanted: dict[str, Access] = {}
+        for url, access in pages:
+            if url and wanted.get(url, NOBODY) == NOBODY:
+                wanted[url] = access
+        self._access = wanted
         for url in wanted:
             page_url(url)  # at the start, not in each cycle
         self._known = {url: self._known.get(url) or (Flight(), self._ingest()) for url in wanted}
         self._up = {url: up for url, up in self._up.items() if url in wanted}
 
-    def flights(self) -> Mapping[str, Flight[RawPage]]:
-        """A flight for each URL."""
-        return {url: flight for url, (flight, _) in self._known.items()}
+    def flights(self) -> Mapping[str, tuple[Flight[RawPage], Access]]:
+        """A flight for each URL, and what lets us in there."""
+        return {url: (flight, self._access[url]) for url, (flight, _) in self._known.items()}
 
     def read(self, pages: Mapping[str, RawPage]) -> Mapping[str, Cards]:
         """The GPUs of each page. A page that breaks the parser shows none and says so."""
@@ -45,7 +54,7 @@ class GpuPages:
         try:
             snapshot = ingest.snapshot(page)
         except Exception as error:
-            log("ingest-failed", level=logging.ERROR, instance=url, error=repr(error))
+            log("ingest-failed", level=logging.ERROR, instance=without_secrets(page_url(url)), error=repr(error))
             snapshot = Snapshot(page.t, {}, detail=f": cannot be read: {error!r}")
         detail = snapshot.detail
         if not detail and not any(key.label("gpu") for key in snapshot.samples):

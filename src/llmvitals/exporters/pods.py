@@ -29,7 +29,13 @@ class Pods:
         """
         if pods is self._pods or not self._settings.node.kubernetes.discover:
             return False
-        found = discover(pods, node=node, configured=self._settings.targets, services=self._settings.services)
+        found = discover(
+            pods,
+            node=node,
+            configured=self._settings.targets,
+            services=self._settings.services,
+            kubernetes=self._settings.node.kubernetes,
+        )
         for problem in found.problems:
             if str(problem) not in self._told:
                 log("pod-not-taken", level=logging.WARNING, detail=str(problem))

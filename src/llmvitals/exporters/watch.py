@@ -11,18 +11,23 @@ from functools import partial
 
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.spans.exemplars import Newest
-from llmvitals.series import Snapshot, series
+from llmvitals.series import Packed, Snapshot, series
 from llmvitals.settings import Settings, Target
+from llmvitals.sources.access import exposed
 from llmvitals.sources.beside import beside
 from llmvitals.sources.node import Seen
 from llmvitals.sources.place import name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.sources.views import is_gateway
+from llmvitals.telemetry.access import beside as beside_of
+from llmvitals.telemetry.access import headers as headers_of
+from llmvitals.telemetry.access import without_headers
 from llmvitals.telemetry.flight import Flight
 from llmvitals.telemetry.headers import read_headers
 from llmvitals.telemetry.identity.model import Found
 from llmvitals.telemetry.ingest import Ingest, Limits, RawPage
 from llmvitals.telemetry.probe import Prober
+from llmvitals.telemetry.probe.ask import ask
 from llmvitals.telemetry.spans.model import Request, Shown
 
 UP = "llm_target_up"
@@ -71,7 +76,7 @@ def limits_of(settings: Settings) -> Limits:
 def _prober(target: Target) -> Prober | None:
     if target.probe_seconds <= 0:
         return None
-    file = target.probe_headers_file
+    file, access = target.probe_headers_file, beside_of(target.url, target.access, target.probe_url or target.url)
     if file:
         read_headers(file)  # what is amiss with it is told now, not by each probe
     return Prober(
@@ -80,7 +85,8 @@ def _prober(target: Target) -> Prober | None:
         kind=target.kind,
         api=target.probe_url,
         model=target.probe_model,
-        headers=partial(read_headers, file) if file else dict,
+        headers=partial(read_headers, file) if file else partial(headers_of, access),
+        ask=partial(ask, access=without_headers(access)),
     )
 
 
@@ -112,6 +118,9 @@ class Watch:
         """
         name = name_of(target)
         limits = limits_of(settings)
+        for url, access in ((target.url, target.access), (target.gpu_url, target.gpu_access)):
+            if told := exposed(url, access):
+                log("secret-in-the-clear", level=logging.WARNING, instance=name, detail=told)
         return cls(
             target,
             name,
@@ -165,9 +174,13 @@ class Watch:
             )
 
     def forget(self, before: float) -> None:
-        """Drop what is older than ``before`` (unix seconds); the newest snapshot always stays."""
+        """Drop what is older than ``before`` (unix seconds); the newest snapshot always stays, packed as all are that stay."""
         while len(self.history) > 1 and self.history[0].t < before:
             self.history.popleft()
+        if self.history and not isinstance(self.history[-1].samples, Packed):
+            newest = self.history.pop()
+            last = self.history[-1].samples if self.history else {}
+            self.history.append(replace(newest, samples=Packed.of(newest.samples, last)))
 
     def _read(self, page: RawPage) -> Snapshot:
         try:

@@ -1,65 +1,19 @@
-"""What lets us in at a source: the headers and certificates that its ``access`` names, read from their files for each request.
+"""What lets us in at a source, and what helps where it does not: see :mod:`llmvitals.telemetry.access` for the headers.
 
 No message here, and no ``repr``, shows what a file holds.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from llmvitals.errors import LlmvitalsError, SettingsError, UnreachableError
 from llmvitals.settings import TENANT_HEADER, Access
-from llmvitals.telemetry.headers import checked
+from llmvitals.telemetry.access import CHECK, NOBODY, headers, secrets_of
 
-MOST_SECRET_BYTES = 65_536
-"""The largest file of a secret: a token of Kubernetes or of an OIDC provider takes a few KiB."""
-
-NOBODY = Access()
-"""Nothing lets us in but what the address itself or ``~/.netrc`` says."""
-
-
-def headers(access: Access) -> dict[str, str]:
-    """The headers that a request carries. Raises :class:`SettingsError` for a file that holds none."""
-    secrets = {name: _secret(file) for name, file in access.header_files.items()}
-    if access.bearer_token_file:
-        secrets["Authorization"] = f"Bearer {_secret(access.bearer_token_file)}"
-    for name, value in secrets.items():
-        checked({name: value}, place=access.header_files.get(name, access.bearer_token_file))
-    if access.username:
-        pair = f"{access.username}:{_secret(access.password_file)}".encode()
-        secrets["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-    tenant = {TENANT_HEADER: access.tenant} if access.tenant else {}
-    return {**access.headers, **tenant, **secrets}
-
-
-def secrets_of(access: Access, sent: Mapping[str, str]) -> tuple[str, ...]:
-    """The values among the headers sent that no message may repeat, longest first."""
-    plain = {name.lower() for name in (*access.headers, TENANT_HEADER)}
-    found = {value for name, value in sent.items() if name.lower() not in plain}
-    found |= {value.partition(" ")[2] for value in found}
-    return tuple(sorted(filter(None, found), key=len, reverse=True))
-
-
-def _secret(file: str) -> str:
-    """What a file holds, without white space around it, as Prometheus reads such files."""
-    try:
-        with Path(file).open("rb") as opened:
-            held = opened.read(MOST_SECRET_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot be read ({error.strerror})", place=file, remedy="Check the path in access, and its permissions."
-        ) from None
-    try:
-        text = held.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        text = ""
-    if not text or len(held) > MOST_SECRET_BYTES:
-        raise SettingsError("holds no secret that can be sent", place=file, remedy="Write it there, on one line.")
-    return text
+__all__ = ["NOBODY", "certificates", "exposed", "headers", "refused", "secrets_of"]
 
 
 def certificates(access: Access) -> tuple[str | bool, tuple[str, str] | None]:
@@ -74,11 +28,7 @@ def certificates(access: Access) -> tuple[str | bool, tuple[str, str] | None]:
             with Path(file).open("rb"):
                 pass
         except OSError as error:
-            raise SettingsError(
-                f"cannot be read ({error.strerror})",
-                place=file,
-                remedy="Check the path in access, and its permissions.",
-            ) from None
+            raise SettingsError(f"cannot be read ({error.strerror})", place=file, remedy=CHECK) from None
     return access.ca_file or True, (access.cert_file, access.key_file) if access.cert_file else None
 
 

@@ -55,7 +55,13 @@ def companions(targets: Sequence[Target]) -> tuple[tuple[Target, str], ...]:
     for target in targets:
         wanted.append((target, ""))
         if target.gpu_url:
-            gpu = Target(url=target.gpu_url, name=f"{name_of(target)}/gpu", kind="auto", gpus=target.gpus)
+            gpu = Target(
+                url=target.gpu_url,
+                access=target.gpu_access,
+                name=f"{name_of(target)}/gpu",
+                kind="auto",
+                gpus=target.gpus,
+            )
             wanted.append((gpu, name_of(target)))
     return tuple(wanted)
 

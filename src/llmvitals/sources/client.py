@@ -22,6 +22,7 @@ from llmvitals.settings import Access
 from llmvitals.sources import access as let_in
 from llmvitals.sources.place import base_url, without_secrets
 from llmvitals.telemetry.innermost import innermost
+from llmvitals.telemetry.reach import RefusedAddressError, reach_of
 from llmvitals.telemetry.watchdog import heed, watchdog, watched_pools
 
 _CHUNK = 65_536
@@ -183,7 +184,7 @@ class Client:
         left = until - time.monotonic()
         if left <= 0:
             self._late()
-        with watchdog(left) as dog:
+        with watchdog(left, reach_of(self.access.allow_addresses)) as dog:
             try:
                 asked = self._session.prepare_request(requests.Request(method, url, headers={**common, **sent}, **what))
                 # verify is given here, since a variable for all hosts (REQUESTS_CA_BUNDLE) would win over the session's
@@ -229,6 +230,10 @@ class Client:
         )
 
     def _failed(self, failure: BaseException) -> LlmvitalsError:
+        if isinstance(failure, RefusedAddressError):
+            return UnreachableError(
+                f"is not asked: {failure}", place=self.place, remedy="Name its network there if it is what is meant."
+            )
         reason = self.masked(innermost(failure))
         for words, thing, remedy in _FAILURES:
             if any(one in reason.lower() for one in words):

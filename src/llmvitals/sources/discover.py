@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import Service, Target
+from llmvitals.settings import Kubernetes, Service, Target
 from llmvitals.sources.place import base_url
 from llmvitals.sources.pod_targets import Asking, only
 from llmvitals.sources.pod_words import PREFIX
@@ -36,14 +36,19 @@ class Discovered:
 
 
 def discover(
-    pods: Sequence[Pod], *, node: str = "", configured: Sequence[Target] = (), services: Sequence[Service] = ()
+    pods: Sequence[Pod],
+    *,
+    node: str = "",
+    configured: Sequence[Target] = (),
+    services: Sequence[Service] = (),
+    kubernetes: Kubernetes = Kubernetes(),  # noqa: B008  # frozen
 ) -> Discovered:
     """The targets among ``pods``, ordered by name: those that run, have an address and say ``llmvitals.io/scrape: "true"``.
 
-    ``configured`` and ``services`` are those of the settings. What one of these targets asks already, by its address or its pod,
-    is not taken twice, and no name is.
+    ``configured``, ``services`` and ``kubernetes`` are those of the settings. What one of these targets asks already, by its
+    address or its pod, is not taken twice, and no name is.
     """
-    asking = [Asking(pod) for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))]
+    asking = [Asking(pod, kubernetes) for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))]
     names = {target.known_as for target in configured}
     taken = names | {service.name for service in services}
     bound = {target.pod for target in configured} | {_place(target.url) for target in configured}

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import Service, Target
+from llmvitals.settings import Access, Service, Target
 from llmvitals.sources import Observed
 from llmvitals.sources.assemble import CANONICAL_KIND, Feed, companions, observed
 from llmvitals.sources.node import Machine
 from llmvitals.sources.place import name_of
 from llmvitals.sources.sightings import beside_name, sighted, sightings
+from llmvitals.telemetry.access import NOBODY
 from llmvitals.telemetry.ingest import Fetcher, Limits, RawPage, page_url
 
 
@@ -53,8 +54,11 @@ class SystemClock:
 class Fetch(Protocol):
     """What brings a page; it never raises, and it keeps its time limit."""
 
-    def __call__(self, url: str, *, timeout_s: float) -> RawPage:
-        """The page at ``url`` within ``timeout_s`` seconds, or one that says in ``error`` why there is none."""
+    def __call__(self, url: str, *, timeout_s: float, access: Access = NOBODY) -> RawPage:
+        """The page at ``url`` within ``timeout_s`` seconds, or one that says in ``error`` why there is none.
+
+        ``access``: what lets us in there.
+        """
 
 
 GRACE_SECONDS = 1.0
@@ -186,7 +190,7 @@ def pages(
     busy: set[int] = set()
 
     def work(number: int) -> None:
-        arrived.put(Arrived(number, fetch(urls[number], timeout_s=timeout_s)))
+        arrived.put(Arrived(number, fetch(urls[number], timeout_s=timeout_s, access=targets[number].access)))
 
     def collect(until: float, *, all_in: bool = False) -> None:
         while not (all_in and not busy):

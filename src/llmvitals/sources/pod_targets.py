@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import urlsplit
 
 from llmvitals.errors import SettingsError
-from llmvitals.settings import Target
+from llmvitals.settings import Kubernetes, Target
 from llmvitals.sources.pod_words import DECIDE_WHERE, PREFIX, read, said
 from llmvitals.telemetry.identity.model import Container, Pod
+from llmvitals.telemetry.ingest import page_url
 
 PORT_NAMES = ("metrics", "http")
 """The container port that is asked where the pod names none, in this order; else the only one there is."""
 
+
+_USUAL = Kubernetes()
 
 SIDECAR = "llmvitals"
 """The container of this name is an exporter of the pod's own, which asks the engine itself."""
 
 
 class Asking:
-    """One pod, what it says, and what is wrong with it."""
+    """One pod, what it says, and what is wrong with it. ``kubernetes``: what the settings let pods have and say."""
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, kubernetes: Kubernetes = _USUAL) -> None:
         self.pod = pod
+        self._kubernetes = kubernetes
         self.name = f"{pod.namespace}/{pod.name}"
         self.problems: list[SettingsError] = []
         self.values: dict[str, Any] = {}
@@ -43,6 +49,17 @@ class Asking:
         if off:
             self.problems.clear()  # what it says besides is of no use to anybody
         self.wanted = not off and not lost
+        if self.wanted and not self._may_name(self.values.get("gpu-url", "")):
+            host = _host(self.values.pop("gpu-url"))
+            self.problem(
+                f"{PREFIX}gpu-url may not name '{host[:80]}'",
+                "It may name the pod's own address, and hosts of node.kubernetes.gpu_hosts in the exporter's settings.",
+            )
+
+    def _may_name(self, url: str) -> bool:
+        """Whether a page of GPUs may be asked on a pod's word: else whoever may annotate a pod makes us ask anything."""
+        host = _host(url)
+        return not url or host == self.pod.ip or any(fnmatchcase(host, one) for one in self._kubernetes.gpu_hosts)
 
     @property
     def owner(self) -> str:
@@ -75,6 +92,7 @@ class Asking:
         places = {"namespace": self.pod.namespace, "pod": self.pod.name, "node": node}
         return Target(
             url=f"{get('scheme', 'http')}://{host}:{port}{get('path', '')}",
+            access=self._kubernetes.access,
             name=name,
             kind=get("kind", "auto"),
             gpus=get("gpus", ()),
@@ -131,6 +149,10 @@ class Asking:
         why = "several ports could be meant" if declared else "its containers declare no port"
         self.problem(why, f"Name one in {PREFIX}port.")
         return None
+
+
+def _host(url: str) -> str:
+    return urlsplit(page_url(url)).hostname or "" if url else ""
 
 
 def only(names: set[str]) -> str:

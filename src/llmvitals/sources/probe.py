@@ -37,7 +37,7 @@ def probe(
 
     def look(number: int) -> Probed:
         target, url = targets[number], urls[number]
-        page = get(url, timeout_s=timeout_s)
+        page = get(url, timeout_s=timeout_s, access=target.access)
         if page.body is not None and is_exporter(page.body):
             return Probed(target, None, exporter=True)
         ingest = Ingest(instance=without_secrets(url), kind=target.kind, limits=limits)

@@ -1,7 +1,8 @@
 """A time limit on a call over HTTP that holds, whatever the server does.
 
 A socket's own timeout is per read, so a server that drips its status line, its headers or the length of a chunk, or that
-sends ``100 Continue`` without end, outlives it. A watchdog shuts the socket down once the time is over.
+sends ``100 Continue`` without end, outlives it. A watchdog shuts the socket down once the time is over. What it watches connects
+within its time, whatever the number of a name's addresses, and only where the call's :class:`Reach` lets it.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import socket
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+from urllib3.util.connection import allowed_gai_family
+
+from llmvitals.telemetry.reach import USUAL, Reach, RefusedAddressError
 
 
 class Watchdog:
     """Shuts down the socket in use once the deadline is over. ``fired``: it had to. ``fresh``: the call has connected anew,
-    so what it uses is not a connection that was kept from an earlier call.
+    so what it uses is not a connection that was kept from an earlier call. ``until``: the deadline, in monotonic seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, until: float, reach: Reach = USUAL) -> None:
+        self.until = until
+        self.reach = reach
         self.connection: HTTPConnection | None = None
         self.connected: socket.socket | None = None
         self.fired = False
@@ -46,7 +55,51 @@ _Pools = TypeVar("_Pools", bound=urllib3.PoolManager)
 
 
 class _Watched(HTTPConnection):
-    """A connection that tells the watchdog of the running call which socket it uses."""
+    """A connection that tells the watchdog of the running call which socket it uses, and goes where that call may go."""
+
+    def _new_conn(self) -> socket.socket:
+        """A socket to the first address that answers. In place of the library's, which gives each address the whole time."""
+        dog = _RUNNING.get()
+        try:
+            found = socket.getaddrinfo(self._dns_host, self.port, allowed_gai_family(), socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from error
+        except UnicodeError:
+            raise urllib3.exceptions.LocationParseError(f"'{self.host}', label empty or too long") from None
+        reach = dog.reach if dog is not None else USUAL
+        wanted = [one for one in found if not reach.refuses(str(one[4][0]))]
+        if found and not wanted:
+            raise RefusedAddressError(str(found[0][4][0]))
+        sys.audit("http.client.connect", self, self.host, self.port)
+        failure = OSError("the name has no address")
+        for family, kind, protocol, _, address in wanted:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                for option in self.socket_options or ():
+                    sock.setsockopt(*option)
+                sock.settimeout(self._seconds_left(dog))
+                sock.connect(address)
+                sock.settimeout(
+                    self._seconds_left(dog)
+                )  # agreeing on TLS has the rest of the time, not the whole again
+            except OSError as error:
+                sock.close()
+                failure = error
+            else:
+                return sock
+        if isinstance(failure, TimeoutError):
+            raise ConnectTimeoutError(self, f"Connection to {self.host} timed out.") from failure
+        raise NewConnectionError(self, f"Failed to establish a new connection: {failure}") from failure
+
+    def _seconds_left(self, dog: Watchdog | None) -> float | None:
+        """Seconds that connecting may still take. Raises ``TimeoutError`` when they are over."""
+        own = self.timeout if isinstance(self.timeout, int | float) else None
+        if dog is None:
+            return own
+        left = dog.until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left if own is None else min(left, own)
 
     def connect(self) -> None:
         super().connect()
@@ -88,9 +141,9 @@ def heed(pools: _Pools) -> _Pools:
 
 
 @contextlib.contextmanager
-def watchdog(seconds: float) -> Iterator[Watchdog]:
-    """What this thread calls in the block is cut off after so many seconds."""
-    dog = Watchdog()
+def watchdog(seconds: float, reach: Reach = USUAL) -> Iterator[Watchdog]:
+    """What this thread calls in the block is cut off after so many seconds, and connects within ``reach`` only."""
+    dog = Watchdog(time.monotonic() + seconds, reach)
     timer = threading.Timer(seconds, dog.fire)
     timer.daemon = True
     timer.start()

@@ -14,6 +14,7 @@ from requests.adapters import HTTPAdapter
 from llmvitals.errors import SettingsError, install
 from llmvitals.settings import Otlp
 from llmvitals.telemetry.headers import checked, read_headers
+from llmvitals.telemetry.reach import ANYWHERE
 from llmvitals.telemetry.watchdog import heed, watchdog
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class _Session(requests.Session):
         if self._authority:
             given["verify"] = self._authority
         seconds = given.get("timeout") or 0.0
-        with watchdog(seconds) as dog:
+        with watchdog(seconds, ANYWHERE) as dog:  # otlp.endpoint alone says where, and nothing leads elsewhere
             try:
                 answer = super().request(*args, **{**given, "stream": True})  # the hook reads it
             except requests.RequestException:

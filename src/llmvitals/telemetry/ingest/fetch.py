@@ -1,7 +1,8 @@
 """Bring a page over HTTP within a time limit that holds, whatever the server does.
 
 A socket timeout is per read, so a server that drips a byte now and then outlives it. Here the body's read loop checks an
-absolute deadline, and a watchdog closes the connection of a server that drips its headers.
+absolute deadline, and a watchdog closes the connection of a server that drips its headers. No proxy of the environment stands in
+between: targets are asked where they are.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import urllib3
 
 from llmvitals.errors import SettingsError
+from llmvitals.settings import Access, without_user
+from llmvitals.telemetry.access import NOBODY, Ways, headers, masked, secrets_of
+from llmvitals.telemetry.ingest.failures import RedirectedError, TimeUpError, words_of
 from llmvitals.telemetry.ingest.page import Limits, RawPage, TooLargeError, bounded, unpacked
+from llmvitals.telemetry.reach import reach_of
 from llmvitals.telemetry.registry import path_of
-from llmvitals.telemetry.watchdog import Watchdog, watchdog, watched_pools
+from llmvitals.telemetry.watchdog import Watchdog, watchdog
 
 ACCEPT = "text/plain;version=0.0.4"
 """The classic text format: asking for OpenMetrics makes newer client libraries respell names that hold a colon."""
@@ -25,27 +31,6 @@ _HOPS = 3
 _CHUNK = 65_536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OURS = frozenset({"gzip", "x-gzip", "identity", ""})
-
-
-class _TimeUpError(Exception):
-    """The deadline is over."""
-
-
-# What a failed call is, in words; the first kind that fits. Most specific first.
-_FAILURES: tuple[tuple[type[BaseException], str], ...] = (
-    (_TimeUpError, "did not finish its answer within {timeout:g} s"),
-    (TooLargeError, "the page is larger than {mib:.4g} MiB"),
-    (zlib.error, "the compressed page is damaged or cut short"),
-    (urllib3.exceptions.NameResolutionError, "its host name is not known"),
-    (urllib3.exceptions.NewConnectionError, "refused the connection"),
-    (urllib3.exceptions.ConnectTimeoutError, "gave no connection within {timeout:g} s"),
-    (urllib3.exceptions.TimeoutError, "did not finish its answer within {timeout:g} s"),
-    (urllib3.exceptions.SSLError, "its TLS certificate or protocol is not accepted ({error})"),
-    (urllib3.exceptions.ProtocolError, "closed the connection without a whole answer"),
-    (urllib3.exceptions.LocationParseError, "is not a URL"),
-    (urllib3.exceptions.HTTPError, "could not be asked ({error})"),
-    (OSError, "could not be reached ({error})"),
-)
 
 
 def page_url(text: str, kind: str = "auto") -> str:
@@ -60,9 +45,22 @@ def page_url(text: str, kind: str = "auto") -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise SettingsError("is not a URL", place=text, remedy="Give it as http://host:port or host:port.")
+        raise SettingsError(
+            "is not a URL", place=without_user(text), remedy="Give it as http://host:port or host:port."
+        )
     path = parts.path if parts.path not in {"", "/"} else path_of(kind)
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request. ``secrets``: what the page may not repeat; ``trusted``: whether the server is sent what lets us in."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    pools: urllib3.PoolManager
+    secrets: tuple[str, ...] = field(repr=False)
+    trusted: bool
 
 
 class Fetcher:
@@ -71,12 +69,15 @@ class Fetcher:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._limits = limits or Limits()
         self._clock = clock
-        self._pools = watched_pools(num_pools=64, maxsize=4, retries=False)
+        self._ways = Ways(num_pools=64, maxsize=4, retries=False)
 
-    def fetch(self, url: str, *, timeout_s: float, headers: Mapping[str, str] | None = None) -> RawPage:
+    def fetch(
+        self, url: str, *, timeout_s: float, access: Access = NOBODY, headers: Mapping[str, str] | None = None
+    ) -> RawPage:
         """The page at ``url``, or one whose ``error`` says why there is none. Never takes longer than ``timeout_s``.
 
-        The name lookup is the system's and is not cut short. ``t`` is taken when the last byte has arrived.
+        The name lookup is the system's and is not cut short. ``t`` is taken when the last byte has arrived. ``access``: what lets
+        us in; what it sends is not on the page, even where the server repeats it.
         """
         began = time.monotonic()
         status: int | None = None
@@ -84,28 +85,41 @@ class Fetcher:
         error = ""
         dog: Watchdog | None = None
         try:
-            with watchdog(timeout_s) as dog:
-                status, body = self._follow(page_url(url), headers or {}, began + timeout_s, dog)
-        except _ForeignRedirect as redirect:
-            status, error = redirect.status, f"redirects to another host ({redirect.host}), which is not followed"
-        except (urllib3.exceptions.HTTPError, _TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
-            error = self._words(_TimeUpError() if dog is not None and dog.fired else failure, timeout_s)
+            asked = self._asked(page_url(url), access, headers or {})
+            with watchdog(timeout_s, reach_of(access.allow_addresses)) as dog:
+                status, body = self._follow(asked, began + timeout_s, dog)
+            body = masked(body, asked.secrets)
+        except RedirectedError as redirect:
+            status, error = redirect.status, str(redirect)
+        except (urllib3.exceptions.HTTPError, TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
+            cause = TimeUpError() if dog is not None and dog.fired else failure
+            error = words_of(cause, timeout_s=timeout_s, mib=self._limits.max_page_bytes / (1024 * 1024))
         except SettingsError as wrong:
-            error = wrong.thing
+            error = wrong.thing if wrong.place == without_user(url) else f"is not asked: {wrong.place} {wrong.thing}"
         return RawPage(self._clock(), time.monotonic() - began, status, None if error else body, error)
 
-    def _words(self, failure: BaseException, timeout_s: float) -> str:
-        reason = getattr(failure, "reason", None)
-        cause = reason if isinstance(reason, BaseException) else failure
-        text = next((words for kind, words in _FAILURES if isinstance(cause, kind)), "could not be asked ({error})")
-        mib = self._limits.max_page_bytes / (1024 * 1024)
-        return text.format(timeout=timeout_s, mib=mib, error=str(cause).split("\n", 1)[0][:120])
+    def _asked(self, url: str, access: Access, extra: Mapping[str, str]) -> _Asked:
+        parts = urlsplit(url)
+        sent = {"Accept": ACCEPT, "Accept-Encoding": "gzip", "User-Agent": "llmvitals", **extra}
+        secrets: tuple[str, ...] = ()
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            sent.update(urllib3.make_headers(basic_auth=pair))
+            secrets = secrets_of(NOBODY, {"Authorization": sent["authorization"]})
+        if access is not NOBODY and access != NOBODY:
+            own = headers(access)
+            secrets = secrets_of(access, own)
+            sent = {
+                name: value for name, value in sent.items() if name.lower() not in {one.lower() for one in own}
+            } | own
+        bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+        return _Asked(bare, sent, self._ways.pools(access), secrets, parts.username is not None or bool(secrets))
 
-    def _follow(self, url: str, headers: Mapping[str, str], deadline: float, dog: Watchdog) -> tuple[int, bytes]:
-        """Follow redirects on the same host, a few at most."""
-        host = urlsplit(url).hostname
+    def _follow(self, asked: _Asked, deadline: float, dog: Watchdog) -> tuple[int, bytes]:
+        """Follow redirects on the same host, a few at most; with what lets us in, on the same server alone."""
+        url = asked.url
         for _ in range(_HOPS):
-            response = self._ask(url, headers, deadline, dog)
+            response = self._ask(url, asked, deadline, dog)
             try:
                 location = response.headers.get("location", "")
                 if response.status not in _REDIRECTS or not location:
@@ -113,40 +127,39 @@ class Fetcher:
                 target = urljoin(url, location)
             finally:
                 response.close() if response.status in _REDIRECTS else response.release_conn()
-            there = urlsplit(target)
-            downgrade = url.startswith("https:") and there.scheme != "https"
-            if there.hostname != host or downgrade:
-                raise _ForeignRedirect(response.status, there.netloc.rpartition("@")[2])
-            kept = urlsplit(url).netloc.rpartition("@")[0]
-            netloc = f"{kept}@{there.netloc}" if kept and "@" not in there.netloc else there.netloc
-            url = urlunsplit((there.scheme, netloc, there.path, there.query, ""))
-        raise ValueError(f"it redirects more than {_HOPS} times")
+            before, there = urlsplit(url), urlsplit(target)
+            where = there.netloc.rpartition("@")[2]
+            if there.hostname != before.hostname or there.scheme not in {"http", "https"}:
+                words = f"redirects to another host ({where[:120]}), which is not followed"
+            elif before.scheme == "https" != there.scheme:
+                words = "redirects from TLS to none, which is not followed"
+            elif asked.trusted and before.scheme == there.scheme and before.netloc != where:
+                words = f"redirects to another port ({where[:120]}), where what lets us in is not sent"
+            else:
+                url = urlunsplit((there.scheme, there.netloc.rpartition("@")[2], there.path, there.query, ""))
+                continue
+            raise RedirectedError(response.status, words)
+        raise RedirectedError(response.status, f"redirects more than {_HOPS} times")
 
-    def _ask(self, url: str, headers: Mapping[str, str], deadline: float, dog: Watchdog) -> urllib3.BaseHTTPResponse:
+    def _ask(self, url: str, asked: _Asked, deadline: float, dog: Watchdog) -> urllib3.BaseHTTPResponse:
         """The head of the answer. A server gives a connection up that was idle for long enough (uvicorn, and so vLLM, after 5 s,
         the interval of a cycle), it may be as the next request is on its way: that one is sent again, on a new connection.
         """
         while True:
             try:
-                return self._open(url, headers, deadline)
+                return self._open(url, asked, deadline)
             except urllib3.exceptions.ProtocolError:  # takes the connection out of those that are kept
                 if dog.fresh or dog.fired:
                     raise
 
-    def _open(self, url: str, headers: Mapping[str, str], deadline: float) -> urllib3.BaseHTTPResponse:
+    def _open(self, url: str, asked: _Asked, deadline: float) -> urllib3.BaseHTTPResponse:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise _TimeUpError
-        parts = urlsplit(url)
-        sent = {"Accept": ACCEPT, "Accept-Encoding": "gzip", "User-Agent": "llmvitals", **headers}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            sent.update(urllib3.make_headers(basic_auth=pair))
-        bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
-        return self._pools.request(
+            raise TimeUpError
+        return asked.pools.request(
             "GET",
-            bare,
-            headers=sent,
+            url,
+            headers=asked.headers,
             preload_content=False,
             decode_content=False,
             redirect=False,
@@ -161,7 +174,7 @@ class Fetcher:
             raise ValueError(f"it answers in an encoding that was not asked for, {encoding}")
         try:
             return bounded(unpacked(self._wire(response, deadline)), self._limits)
-        except (_TimeUpError, TooLargeError, zlib.error):
+        except (TimeUpError, TooLargeError, zlib.error):
             response.close()
             raise
 
@@ -170,7 +183,7 @@ class Fetcher:
         size = 0
         while True:
             if time.monotonic() >= deadline:
-                raise _TimeUpError
+                raise TimeUpError
             chunk = response.read1(_CHUNK, decode_content=False)
             if not chunk:
                 return
@@ -178,12 +191,3 @@ class Fetcher:
             if size > self._limits.max_body_bytes:
                 raise TooLargeError
             yield chunk
-
-
-class _ForeignRedirect(Exception):  # noqa: N818  # not an error: an answer of another kind
-    """A redirect that leaves the host or its TLS."""
-
-    def __init__(self, status: int, host: str) -> None:
-        super().__init__(host)
-        self.status = status
-        self.host = host

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
+from llmvitals.telemetry.ingest.remedies import remedy_of
 from llmvitals.telemetry.registry import elsewhere
 
 _MIB = 1024 * 1024
@@ -72,9 +73,14 @@ _STATUS: dict[int, _Refusal] = {
         "A llama.cpp server in router mode needs the model behind the path: /metrics?model=NAME.",
     ),
     401: _Refusal(
-        "answered 401: it asks for credentials", "Put user:password@ into the URL, or use the engine's own port."
+        "answered 401: it does not let us in",
+        "Name in the target's access what it asks for (bearer_token_file, or username and password_file), and check that it is "
+        "valid now; on a command line write http://user:password@host.",
     ),
-    403: _Refusal("answered 403: it refuses this client", "Allow this host, or use the engine's own port."),
+    403: _Refusal(
+        "answered 403: it refuses this client",
+        "Allow this host or what its access sends, or use the engine's own port.",
+    ),
     404: _Refusal("answered 404: there is no metrics page at this path", _PATHS),
     501: _Refusal(
         "answered 501: this server shows no metrics", "Start it with metrics; a llama.cpp server with --metrics."
@@ -203,14 +209,13 @@ def _asked(page: RawPage) -> bool:
 
 def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
     """What a page holds, decompressed, whatever it is. Raises as :func:`readable` where there is nothing to look at."""
+    if page.error:  # it says more than the status of a redirect that was not followed
+        raise UnreachableError(page.error, place=place, remedy=remedy_of(page.error))
     if page.status is not None and page.status != 200:
         refusal = _STATUS.get(page.status) or _by_class(page.status)
         raise UnreachableError(refusal.thing.format(status=page.status), place=place, remedy=refusal.remedy)
-    if page.error or page.body is None:
-        thing = page.error or "gave no answer"
-        raise UnreachableError(
-            thing, place=place, remedy="Check that the server runs and that host and port are right."
-        )
+    if page.body is None:
+        raise UnreachableError("gave no answer", place=place, remedy=remedy_of(""))
     try:
         small = len(page.body) <= limits.max_page_bytes and not page.body.startswith(_GZIP)
         body = page.body if small else bounded(unpacked((page.body,)), limits)

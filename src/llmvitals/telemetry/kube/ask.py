@@ -16,6 +16,7 @@ from requests.adapters import HTTPAdapter
 
 from llmvitals.errors import LlmvitalsError, PageError, SettingsError, UnreachableError
 from llmvitals.telemetry.innermost import innermost
+from llmvitals.telemetry.reach import ANYWHERE
 from llmvitals.telemetry.watchdog import Watchdog, watchdog, watched_pools
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -141,7 +142,7 @@ class Api:
         try:
             if left <= 0:
                 raise requests.exceptions.Timeout
-            with watchdog(left) as dog:
+            with watchdog(left, ANYWHERE) as dog:  # the cluster, or the settings, say where it is
                 return self._get(path, parameters, until, left)
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as failure:
             late = dog is not None and dog.fired

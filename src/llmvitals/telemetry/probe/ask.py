@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 import urllib3
 
+from llmvitals.settings import Access
+from llmvitals.telemetry.access import NOBODY, context_of
 from llmvitals.telemetry.probe.dialects import Dialect
+from llmvitals.telemetry.reach import reach_of
 from llmvitals.telemetry.watchdog import watchdog, watched_pools
 
 TOKENS = 16
@@ -42,24 +46,33 @@ def ask(
     *,
     timeout_s: float,
     headers: Mapping[str, str] | None = None,
+    access: Access = NOBODY,
     clock: Callable[[], float] = time.monotonic,
 ) -> Asked:
     """Send one probe to the API at ``base`` and read its answer. Never raises for what a server does.
 
-    ``headers``: sent beside our own, and in place of credentials of the URL.
+    ``headers``: sent beside our own, and in place of credentials of the URL. ``access``: whom to trust, what certificate to show
+    and where a probe may go; who asks is said by ``headers``. Raises :class:`SettingsError` for certificates that cannot be used.
     """
-    with watchdog(timeout_s) as dog:  # drips that no read notices end there
-        asked = _asked(base, dialect, model, timeout_s, headers or {}, clock)
+    trusted = {"ssl_context": context_of(access)} if access.ca_file or access.cert_file else {}
+    with watchdog(timeout_s, reach_of(access.allow_addresses)) as dog:  # drips that no read notices end there
+        asked = _asked(base, dialect, model, timeout_s, headers or {}, trusted, clock)
     return Asked(_TIMEOUT) if dog.fired else asked
 
 
 def _asked(
-    base: str, dialect: Dialect, model: str, timeout_s: float, headers: Mapping[str, str], clock: Callable[[], float]
+    base: str,
+    dialect: Dialect,
+    model: str,
+    timeout_s: float,
+    headers: Mapping[str, str],
+    trusted: Mapping[str, ssl.SSLContext],
+    clock: Callable[[], float],
 ) -> Asked:
     began = clock()
     body = msgspec.json.encode(dialect.body(model, TOKENS))
     try:
-        with watched_pools(retries=False) as pool:
+        with watched_pools(retries=False, **trusted) as pool:
             response = _open(pool, base + dialect.path, body, timeout_s, headers)
             try:
                 if response.status != 200:

@@ -152,12 +152,10 @@ class Prober:
     def _begin(self, attempt: _Attempt, dialect: Dialect, model: str) -> None:
         def run() -> None:
             try:
-                given = self._headers()
-            except SettingsError:  # said when the settings were read; since then the file went or broke
+                headers = {**self._headers(), **attempt.trace.headers}
+                attempt.asked = self._ask(self._base, dialect, model, timeout_s=TIMEOUT_SECONDS, headers=headers)
+            except SettingsError:  # a file of what lets us in is not there, or cannot be used
                 attempt.asked = Asked(_NO_HEADERS)
-                return
-            headers = {**given, **attempt.trace.headers}
-            attempt.asked = self._ask(self._base, dialect, model, timeout_s=TIMEOUT_SECONDS, headers=headers)
 
         self._attempt = attempt
         attempt.alive = self._start(run)
