@@ -117,6 +117,7 @@ class ApiServer:
         self.page_cap = 10**6
         self.heeds_fields = True
         self.asked: list[dict[str, str]] = []
+        self.methods: list[str] = []
         self.presented: list[str] = []
         self.over = threading.Event()
         owner = self
@@ -129,6 +130,8 @@ class ApiServer:
                     owner._answer(self)
                 except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
                     self.close_connection = True
+
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # told like any other call
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -163,6 +166,7 @@ class ApiServer:
         split = urlsplit(request.path)
         asked = {k: v[0] for k, v in parse_qs(split.query, keep_blank_values=True).items()} | {"path": split.path}
         self.asked.append(asked)
+        self.methods.append(request.command)
         token = request.headers.get("Authorization", "")
         self.presented.append(token)
         if self.hang:
