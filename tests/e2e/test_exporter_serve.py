@@ -194,7 +194,7 @@ def test_a_request_that_does_not_arrive_ends_the_connection(monkeypatch, start):
 @pytest.mark.parametrize("limit", ["STALLED_SECONDS", "ANSWER_SECONDS"])
 def test_an_answer_that_nobody_reads_ends_the_connection(monkeypatch, limit):
     monkeypatch.setattr(guard, limit, 0.3)
-    many = tuple(Target(url=URL, name=f"t{i}") for i in range(30))
+    many = tuple(Target(url=f"http://engine-{i}:8000", name=f"t{i}") for i in range(30))
     with Exporter(settings(*many, interval=5.0), fetch=Inside()) as running:
         wait_for(lambda: running.newest, "the first cycle")
         client = connected(running)

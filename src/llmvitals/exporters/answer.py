@@ -50,21 +50,25 @@ class Pages:
         self._bodies: dict[bool, bytes] = {}
         self._packed: dict[bool, Any] = {}
 
-    def body(self, cycle: Cycle | None, *, openmetrics_form: bool, packed: bool) -> bytes:
-        """A whole page: the cycle's families (none before the first) and what the exporter says of itself."""
+    def parts(self, cycle: Cycle | None, *, openmetrics_form: bool, packed: bool) -> tuple[bytes, bytes]:
+        """A whole page: the cycle's families (none before the first), which all share, and what the exporter says of itself."""
         if cycle is not self._cycle:
             self._cycle, self._bodies, self._packed = cycle, {}, {}
         own = (generate_openmetrics if openmetrics_form else generate_latest)(self._own.registry)
-        if openmetrics_form not in self._bodies:
-            made = b"" if cycle is None else openmetrics(cycle.blocks) if openmetrics_form else cycle.page
-            self._bodies[openmetrics_form] = made
-        body = self._bodies[openmetrics_form]
         if not packed:
-            return body + own
+            if openmetrics_form not in self._bodies:
+                self._bodies[openmetrics_form] = _body(cycle, openmetrics_form)
+            return self._bodies[openmetrics_form], own
         if openmetrics_form not in self._packed:
-            # The cycle's part is compressed once; each answer continues a copy of that stream with its own part.
+            # The cycle's part is compressed once; each answer continues a copy of that stream with its own part. The text that
+            # it was made of is not kept: who asks for one form asks for it again.
             packer = zlib.compressobj(_GZIP_LEVEL, wbits=31)
+            body = self._bodies.get(openmetrics_form) or _body(cycle, openmetrics_form)
             self._packed[openmetrics_form] = (packer.compress(body) + packer.flush(zlib.Z_SYNC_FLUSH), packer)
         head, packer = self._packed[openmetrics_form]
         tail = packer.copy()
-        return bytes(head + tail.compress(own) + tail.flush())
+        return head, tail.compress(own) + tail.flush()
+
+
+def _body(cycle: Cycle | None, openmetrics_form: bool) -> bytes:
+    return b"" if cycle is None else openmetrics(cycle.blocks) if openmetrics_form else cycle.page

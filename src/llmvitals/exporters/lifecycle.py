@@ -10,17 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from llmvitals.errors import LlmvitalsError
-from llmvitals.exporters import web_config
+from llmvitals.exporters import heap
 from llmvitals.exporters.board import Board
 from llmvitals.exporters.cycle import Cycle, Engine
-from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown
+from llmvitals.exporters.listen import DRAIN_SECONDS, Server, bound, in_a_thread, server, shown, together
 from llmvitals.exporters.logs import log, to_stderr
+from llmvitals.exporters.renewal import Renewed
 from llmvitals.exporters.server import Site
 from llmvitals.exporters.spans import extra
 from llmvitals.settings import Node, Settings
@@ -66,13 +65,14 @@ class Exporter:
         self._machine = machine(settings.node) if machine is not None else None
         self._make = machine
         self.board = Board()
-        self._site = Site(self.board, settings, web_config.load(settings.exporter.web_config))
+        self._web = Renewed(settings.exporter.web_config)
+        self._site = Site(self.board, settings, self._web)
         self.receiver = self._site.own.receiver = self._receiving(settings)
         self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine, traces=self.receiver)
         self._site.own.push = self._pushing(settings)
         self._ending = threading.Event()
         self._socket: socket.socket | None = None
-        self._server: uvicorn.Server | None = None
+        self._server: Server | None = None
         self._threads: list[threading.Thread] = []
 
     @property
@@ -90,7 +90,7 @@ class Exporter:
         """Where it listens, without a path. An empty host and port 0 of the settings are filled in."""
         if self._socket is None:
             raise RuntimeError("the exporter is not started")
-        return f"{'https' if self._site.web.policy else 'http'}://{shown(self._socket.getsockname())}"
+        return f"{'https' if self._web().policy else 'http'}://{shown(self._socket.getsockname())}"
 
     def start(self) -> Exporter:
         """Bind, then run cycle and server. Raises :class:`SettingsError` when the address cannot be used."""
@@ -101,7 +101,10 @@ class Exporter:
             except BaseException:
                 self._socket.close()
                 raise
-        self._server = server(self._site.app(), lambda: self._site.web)
+        own = self._site.own
+        own.web_ok = lambda: self._web.ok
+        self._server = server(self._site.app(), self._web, refused=own.refused, cut=own.cut)
+        own.open = lambda: len(self._server.crowd or ()) if self._server else 0
         cycles = threading.Thread(target=self._cycles, name="cycle", daemon=True)
         cycles.start()
         if self._site.own.push is not None:
@@ -118,14 +121,12 @@ class Exporter:
         self._ending.set()
         if self._server is not None:
             self._server.should_exit = True
-        if self._site.own.push is not None:
-            self._site.own.push.stop()
+        ends: list[Callable[[], object]] = [one.stop for one in (self._site.own.push, self.receiver) if one is not None]
         for thread, seconds in zip(self._threads, (LINGER_SECONDS, DRAIN_SECONDS + LINGER_SECONDS), strict=False):
-            thread.join(seconds)
+            ends.append(partial(thread.join, seconds))
+        together(*ends)
         if self._socket is not None:
             self._socket.close()
-        if self.receiver is not None:
-            self.receiver.stop()
 
     def reload(self, settings: Settings) -> None:
         """Use other settings from the next cycle on; unchanged targets keep their history. The address stays.
@@ -136,7 +137,7 @@ class Exporter:
         """
         if settings.exporter.listen != self.settings.exporter.listen:
             log("reload-keeps-address", level=logging.WARNING, listen=self.settings.exporter.listen)
-        web = web_config.load(settings.exporter.web_config)
+        use_web = self._web.reload(settings.exporter.web_config)
         before_push, push = self._site.own.push, self._pushing(settings)
         if self.receiver is None and (settings.spans.http or settings.spans.grpc):
             log("reload-keeps-address", level=logging.WARNING, detail="restart to take in traces")
@@ -158,11 +159,7 @@ class Exporter:
             before_push.stop()
         if push is not None and self._threads:
             push.start()
-        before = self._site.web
-        if web.policy != before.policy:
-            log("reload-keeps-tls", level=logging.WARNING, detail="restart to change it")
-            web = replace(web, policy=before.policy, context=before.context, files=before.files)
-        self._site.web = web
+        use_web()
 
     def __enter__(self) -> Exporter:
         return self.start()
@@ -177,7 +174,7 @@ class Exporter:
         extra.check(settings.spans)
         from llmvitals.exporters.spans.receiver import Receiver  # noqa: PLC0415  # an extra
 
-        return Receiver(settings, lambda: self._site.web)
+        return Receiver(settings, self._web)
 
     def _pushing(self, settings: Settings) -> Push | None:
         """What pushes the page as the settings say, going on with what is known of what did before."""
@@ -186,6 +183,7 @@ class Exporter:
         from llmvitals.exporters.otlp.push import Push  # noqa: PLC0415  # who does not push loads no requests
 
         own = self._site.own
+        own.web_ok = lambda: self._web.ok
         return Push(settings, lambda: self.board.newest, own.registry.collect, previous=own.push)
 
     def _cycles(self) -> None:
@@ -206,6 +204,7 @@ def serve(read: Callable[[], Settings], *, fetch: Fetch | None = None) -> None:
     ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
     """
     to_stderr()
+    heap.tended()
     exporter = Exporter(read(), fetch=fetch, machine=Machine)
     with _signals() as arrived, _seldom_searched():
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -14,6 +17,8 @@ from starlette.types import ASGIApp
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
+from llmvitals.exporters.crowd import Crowd
+from llmvitals.exporters.guard import GuardedProtocol
 from llmvitals.exporters.web_config import Web
 
 START_SECONDS = 5.0
@@ -21,6 +26,8 @@ START_SECONDS = 5.0
 
 DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
+
+POLL_SECONDS = 0.02
 
 _LAST_PORT = 65535
 
@@ -63,30 +70,85 @@ def shown(address: tuple[Any, ...]) -> str:
     return f"{name}:{port}"
 
 
+class Server(uvicorn.Server):
+    """The ASGI server with a door of ours (:mod:`~llmvitals.exporters.crowd`), and an end that comes in time."""
+
+    def __init__(
+        self, config: uvicorn.Config, crowd: Callable[[socket.socket, Callable[[], GuardedProtocol]], Crowd]
+    ) -> None:
+        super().__init__(config)
+        self._made = crowd
+        self.crowd: Crowd | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        assert sockets
+
+        def protocol() -> GuardedProtocol:
+            made = self.config.http_protocol_class
+            one: GuardedProtocol = made(  # type: ignore[assignment,call-arg,misc]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return one
+
+        self.crowd = self._made(sockets[0], protocol)
+        self.crowd.open()
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody in, finish the answers under way within :data:`DRAIN_SECONDS`, then end what is left."""
+        assert self.crowd is not None
+        until = time.monotonic() + DRAIN_SECONDS
+        self.crowd.close()
+        for connection in tuple(self.server_state.connections):
+            connection.shutdown()
+        while self.server_state.connections and time.monotonic() < until:
+            await asyncio.sleep(POLL_SECONDS)
+        self.crowd.cut_all()
+        await asyncio.sleep(0)  # they learn of it: what is cancelled then is no fault of the application
+        for task in tuple(self.server_state.tasks):
+            task.cancel()
+
+
 def server(
     app: ASGIApp,
     web: Callable[[], Web],
     *,
-    http: Any = guard.GuardedProtocol,  # noqa: ANN401  # the ASGI server takes any maker of a protocol
-    connections: int | None = guard.CONNECTIONS,
-) -> uvicorn.Server:
-    """An HTTP server over ``app``. ``web`` gives the web configuration in use; ``connections`` None: ``http`` bounds them."""
+    bodies: bool = False,
+    refused: guard.Refused = lambda _: None,
+    cut: Callable[[], None] = lambda: None,
+) -> Server:
+    """An HTTP server over ``app``. ``web`` gives the web configuration in use.
+
+    ``bodies``: whether requests may have one; then those that are on their way are cut last when the house is full. ``refused`` is
+    told of requests that ``app`` never saw, ``cut`` of connections that were ended to make room.
+    """
+    logging.getLogger("uvicorn.error").setLevel(
+        logging.ERROR
+    )  # its warnings are lines that any client can have us write
     config = uvicorn.Config(
         app,
-        http=http,
+        http=partial(GuardedProtocol, bodies=bodies, web=web, refused=refused),  # type: ignore[arg-type]
+        loop="asyncio",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=connections,
         timeout_keep_alive=guard.KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-        h11_max_incomplete_event_size=guard.HEADER_BYTES,
     )
     config.load()
-    config.ssl = _renewable(web)
-    return uvicorn.Server(config)
+    context = _renewable(web)
+    return Server(config, partial(Crowd, context=context, patient=bodies, cut=cut))
+
+
+def together(*calls: Callable[[], object]) -> None:
+    """Run all of these at once, each in a thread, until all are done: ends that wait for somebody wait side by side."""
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def in_a_thread(running: uvicorn.Server, made: socket.socket, *, name: str) -> threading.Thread:

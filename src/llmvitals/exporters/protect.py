@@ -7,7 +7,7 @@ import base64
 import binascii
 import hmac
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
 import bcrypt
@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llmvitals.exporters.crowd import network
 from llmvitals.exporters.web_config import Web
 
 REMEMBERED = 128
@@ -23,7 +24,14 @@ REMEMBERED = 128
 BCRYPT_BYTES = 72
 """bcrypt reads no further; every tool that makes such hashes cuts there too."""
 
+GUESSES = 4
+"""Passwords of one address that wait for their hashing; with more of them it would keep others out, who come from elsewhere."""
+
 _CHALLENGE = {"www-authenticate": 'Basic realm="llmvitals", charset="UTF-8"'}
+
+
+class GuessingError(Exception):
+    """An address tries too many passwords at once."""
 
 
 class Verifier:
@@ -37,17 +45,29 @@ class Verifier:
         self._key = secrets.token_bytes(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._turn = asyncio.Lock()
+        self._guessing: Counter[str] = Counter()
 
-    async def admits(self, users: Mapping[str, bytes], user: str, password: bytes) -> bool:
-        """Whether ``user`` is in ``users`` with that password. An unknown name costs as much time as a known one."""
+    async def admits(self, users: Mapping[str, bytes], user: str, password: bytes, peer: str = "") -> bool:
+        """Whether ``user`` is in ``users`` with that password. An unknown name costs as much time as a known one.
+
+        Raises :class:`GuessingError` where ``peer`` waits for :data:`GUESSES` answers already.
+        """
         hashed = users.get(user)
         digest = self._digest(user, hashed or b"", password)
         if digest in self._right:
             self._right.move_to_end(digest)
             return True
         against = hashed or next(iter(users.values()))
-        async with self._turn:
-            right = await asyncio.to_thread(bcrypt.checkpw, password[:BCRYPT_BYTES], against)
+        if self._guessing[peer] >= GUESSES:
+            raise GuessingError
+        self._guessing[peer] += 1
+        try:
+            async with self._turn:
+                right = await asyncio.to_thread(_right, password[:BCRYPT_BYTES], against)
+        finally:
+            self._guessing[peer] -= 1
+            if not self._guessing[peer]:
+                del self._guessing[peer]
         if hashed is None or not right:
             return False
         self._right[digest] = None
@@ -78,9 +98,22 @@ class Protect:
             await send(message)
 
         user, password = credentials(Headers(scope=scope).get("authorization", ""))
-        admitted = not web.users or await self._verifier.admits(web.users, user, password)
+        client = scope.get("client")
+        peer = network(client[0]) if client else ""
         refusal = PlainTextResponse("Unauthorized\n", 401, headers=_CHALLENGE)
+        try:
+            admitted = not web.users or await self._verifier.admits(web.users, user, password, peer)
+        except GuessingError:
+            admitted = False
+            refusal = PlainTextResponse("Too many at once\n", 429, headers={"retry-after": "1"})
         await (self._app if admitted else refusal)(scope, receive, dressed)
+
+
+def _right(password: bytes, hashed: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password, hashed)
+    except ValueError:  # some versions take no NUL
+        return False
 
 
 def credentials(header: str) -> tuple[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -28,6 +28,8 @@ NAMES = (
     "llmvitals_page_bytes",
     "llmvitals_targets",
     "llmvitals_http_requests_total",
+    "llmvitals_http_connections",
+    "llmvitals_http_connections_cut_total",
     "llmvitals_otlp_exports_total",
     "llmvitals_otlp_last_success_timestamp_seconds",
     "llmvitals_otlp_left_out_points",
@@ -46,17 +48,29 @@ they are taken in."""
 class SelfMetrics(Collector):
     """Reads the board. ``requests`` counts answers by (path, status code); only the server's thread writes it.
 
+    ``cuts``: connections that had to go; ``open`` gives those there are, ``web_ok`` whether the newest web configuration is in use.
     ``push``: what pushes the page over OTLP, if anything does; replaced on a reload. ``receiver``: what takes in traces.
     """
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.cuts = 0
+        self.open: Callable[[], int] = lambda: 0
+        self.web_ok: Callable[[], bool] = lambda: True
         self.push: Push | None = None
         self.receiver: Receiver | None = None
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
+
+    def refused(self, status: int) -> None:
+        """Count an answer that no application gave."""
+        self.requests["other", str(status)] += 1
+
+    def cut(self) -> None:
+        """Count a connection that was ended to make room, or not let in for want of it."""
+        self.cuts += 1
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: the registry need not call :meth:`collect` to register it."""
@@ -71,8 +85,8 @@ class SelfMetrics(Collector):
         yield build
         yield GaugeMetricFamily(
             "llmvitals_config_last_reload_successful",
-            "1 unless the newest settings file was refused and the settings before it are in use.",
-            float(self._board.reload_ok),
+            "1 unless the newest settings or web configuration (with its certificates) was refused and what was before is in use.",
+            float(self._board.reload_ok and self.web_ok()),
         )
         yield CounterMetricFamily("llmvitals_cycles", "Finished cycles.", self._board.cycles)
         yield GaugeMetricFamily(
@@ -82,6 +96,12 @@ class SelfMetrics(Collector):
         for labels, count in tuple(self.requests.items()):  # a push reads them from its own thread
             requests.add_metric(list(labels), count)
         yield requests
+        yield GaugeMetricFamily("llmvitals_http_connections", "Open connections.", self.open())
+        yield CounterMetricFamily(
+            "llmvitals_http_connections_cut",
+            "Connections ended, or not let in, since there was no room for all.",
+            self.cuts,
+        )
         if self.receiver is not None:
             yield from self.receiver.families()
         yield from self._of_push()

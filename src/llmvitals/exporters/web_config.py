@@ -7,12 +7,13 @@ refused with the reason, never passed over: most of it would weaken a protection
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,9 +27,12 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     ("tls_server_config", "cert", "Put it into a file, and name that with cert_file."),
     ("tls_server_config", "key", "Put it into a file, and name that with key_file."),
     ("tls_server_config", "client_ca", "Put it into a file, and name that with client_ca_file."),
-    ("tls_server_config", "client_allowed_sans", "Let client_ca_file be a CA that signs none but the scrapers."),
     ("tls_server_config", "curve_preferences", "Leave it out: the machine's OpenSSL policy decides."),
-    ("", "rate_limit", "Leave it out: the exporter bounds its connections and their time."),
+    (
+        "",
+        "rate_limit",
+        "Leave it out: it would keep Prometheus out too; connections, their time and their cost are bounded.",
+    ),
 )
 
 CLIENT_AUTH: Mapping[str, ssl.VerifyMode] = {
@@ -63,6 +67,7 @@ class Tls(Struct, frozen=True):
     key_file: str = ""
     client_auth_type: str = ""
     client_ca_file: str = ""
+    client_allowed_sans: tuple[str, ...] = ()
     min_version: str = "TLS12"
     max_version: str = "TLS13"
     cipher_suites: tuple[str, ...] = ()
@@ -108,7 +113,8 @@ class Web:
     """A web configuration in use. ``users``: bcrypt hash by name; none means that everybody may read.
 
     ``policy``: what of the TLS settings a server under way cannot change; None where it speaks plain HTTP. ``context`` and
-    ``files`` say the same to two kinds of server.
+    ``files`` say the same to two kinds of server. ``sans``: names of which a client's certificate must have one; none means any
+    name. ``sources``: the files that it was read from.
     """
 
     users: Mapping[str, bytes] = field(default_factory=dict)
@@ -116,6 +122,8 @@ class Web:
     policy: Tls | None = None
     context: ssl.SSLContext | None = None
     files: Files | None = None
+    sans: frozenset[str] = frozenset()
+    sources: tuple[Path, ...] = ()
 
 
 def load(path: Path | str) -> Web:
@@ -142,15 +150,42 @@ def load(path: Path | str) -> Web:
     users = {user: hashed.encode() for user, hashed in file.basic_auth_users.items()}
     tls = file.tls_server_config
     if tls is None:
-        return Web(users, headers)
-    policy = msgspec.structs.replace(tls, cert_file="", key_file="", client_ca_file="")
+        return Web(users, headers, sources=(Path(path),))
+    policy = msgspec.structs.replace(tls, cert_file="", key_file="", client_ca_file="", client_allowed_sans=())
     folder, section = Path(path).parent, _in(place, "tls_server_config")
-    return Web(users, headers, policy, _context(tls, folder, section), _files(tls, folder, section))
-
-
-def _files(tls: Tls, folder: Path, place: str) -> Files:
+    context = _context(tls, folder, section)
     names = ("cert_file", "key_file", *(("client_ca_file",) if tls.client_ca_file else ()))
-    return Files(*(_file(tls, name, folder, place).read_bytes() for name in names))
+    sources = tuple(_file(tls, name, folder, section) for name in names)
+    files = Files(*(source.read_bytes() for source in sources))
+    return Web(users, headers, policy, context, files, _sans(tls, section), (Path(path), *sources))
+
+
+def allowed(web: Web, certificate: Mapping[str, Any] | None) -> bool:
+    """Whether a client may come in by the names of its (already verified) certificate, as ``SSLSocket.getpeercert`` shows it.
+
+    DNS names, addresses, e-mail addresses and URIs count, exactly as they are written in the list; of addresses any spelling.
+    """
+    if not web.sans:
+        return True
+    names = (certificate or {}).get("subjectAltName", ())
+    return any((_address(name) if kind == "IP Address" else name) in web.sans for kind, name in names)
+
+
+def _sans(tls: Tls, place: str) -> frozenset[str]:
+    if tls.client_allowed_sans and CLIENT_AUTH.get(tls.client_auth_type) is not ssl.CERT_REQUIRED:
+        remedy = "Add client_auth_type: RequireAndVerifyClientCert; another one lets clients in that have no name."
+        raise SettingsError(
+            "has client_allowed_sans, but not every client must show a name", place=place, remedy=remedy
+        )
+    return frozenset(_address(name) for name in tls.client_allowed_sans)
+
+
+def _address(text: str) -> str:
+    """An address in its one spelling; what is none as it is."""
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        return text
 
 
 def _context(tls: Tls, folder: Path, place: str) -> ssl.SSLContext:
@@ -163,6 +198,7 @@ def _context(tls: Tls, folder: Path, place: str) -> ssl.SSLContext:
         context.set_ciphers(":".join(_one_of(CIPHERS, suite, place, "cipher_suites") for suite in tls.cipher_suites))
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: a client could have keys made anew as fast as it can ask
     context.set_alpn_protocols(["http/1.1"])
     cert, key = (_file(tls, name, folder, place) for name in ("cert_file", "key_file"))
     try:

@@ -141,8 +141,9 @@ RELOAD = Panel(
             names=((1, "in use", GREEN), (0, "refused, the one before it is in use", VERMILLION)),
         ),
     ),
-    "Whether each exporter took the newest settings file. A refused one changes nothing: new targets are not"
-    " watched, old thresholds hold. The exporter's log names the key.",
+    "Whether each exporter took the newest settings file, and the newest web configuration with its certificates. A"
+    " refused one changes nothing: new targets are not watched, old thresholds and certificates hold. The exporter's log"
+    " names the key.",
     NO_EXPORTER,
     symptoms=("half-blind",),
     apart=_OWN,
@@ -252,9 +253,12 @@ ASKED = Panel(
     (
         line("", BLUE, _rate("llmvitals_http_requests_total", "path", "code"), "path", "code"),
         line("cycles", GREY, _rate("llmvitals_cycles_total"), dashed=True),
+        line("connections cut", VERMILLION, _rate("llmvitals_http_connections_cut_total")),
+        line("connections", PURPLE, own("llmvitals_http_connections"), unit="none"),
     ),
-    "HTTP answers of the exporter per second by path and status, and its finished cycles. Codes from 400 on are"
-    " clients without the right to ask, or asks for what is not there. Fewer cycles than one every"
+    "HTTP answers of the exporter per second by path and status, its finished cycles, and its open connections (right axis)."
+    " Codes from 400 on are clients without the right to ask, or asks for what is not there. Connections are cut when there is"
+    " no room for all: somebody opens far too many. Fewer cycles than one every"
     " {exporter.interval_seconds:g} s: it does not keep up.",
     NO_EXPORTER,
     symptoms=("nobody-watches",),

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from llmvitals.exporters import guard
 from llmvitals.exporters.listen import START_SECONDS, bound, shown, unusable
-from llmvitals.exporters.protect import Verifier, credentials
+from llmvitals.exporters.protect import GuessingError, Verifier, credentials
+from llmvitals.exporters.request_head import HEADER_BYTES
 from llmvitals.exporters.spans.grpc_tls import check_tls, secrets
 from llmvitals.exporters.spans.intake import Intake
 from llmvitals.exporters.spans.messages import CODES, response, trailers
@@ -46,7 +47,7 @@ GRACE_SECONDS = 1.0
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),  # a port in use is an error, and not shared with whoever has it
     ("grpc.per_message_decompression", 0),
-    ("grpc.max_metadata_size", guard.HEADER_BYTES),
+    ("grpc.max_metadata_size", HEADER_BYTES),
     ("grpc.max_concurrent_streams", 64),  # of one connection
     ("grpc.max_allowed_incoming_connections", guard.CONNECTIONS),
     ("grpc.server_handshake_timeout_ms", int(guard.REQUEST_SECONDS * 1000)),
@@ -187,4 +188,7 @@ class GrpcServer:
             return True
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         user, password = credentials(sent if isinstance(sent, str) else "")
-        return await self._verifier.admits(users, user, password)
+        try:
+            return await self._verifier.admits(users, user, password, peer_ip(context.peer()))
+        except GuessingError:
+            return False

@@ -32,6 +32,10 @@ def check_tls(web: Web) -> None:
     for key, instead in UNCHANGEABLE:
         if getattr(policy, key) != getattr(OURS, key):
             raise SettingsError(f"{key} cannot be kept over gRPC ({instead})", place=place, remedy=remedy)
+    if web.sans:
+        raise SettingsError(
+            "client_allowed_sans cannot be kept over gRPC (it takes any name)", place=place, remedy=remedy
+        )
     if policy.client_auth_type not in _CLIENT_CERTIFICATE:
         thing = f"client_auth_type {policy.client_auth_type} cannot be kept over gRPC (it asks all clients, or none)"
         raise SettingsError(thing, place=place, remedy=remedy)

@@ -6,19 +6,17 @@ the page go on.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import uvicorn
 from prometheus_client.core import Metric
 
 from llmvitals.exporters import guard
-from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown
+from llmvitals.exporters.listen import DRAIN_SECONDS, bound, in_a_thread, server, shown, together
 from llmvitals.exporters.logs import log
 from llmvitals.exporters.spans import http
 from llmvitals.exporters.spans.families import families
@@ -44,21 +42,6 @@ class _Server(Protocol):
         """Finish what is under way, for a moment, and end."""
 
 
-class SenderProtocol(guard.GuardedProtocol):
-    """A connection of a sender, closed at once beyond a bound: its sender tries again, and the page's own stay free."""
-
-    def __init__(self, *args: Any, refused: Callable[[], None], **named: Any) -> None:  # noqa: ANN401  # the server's own
-        super().__init__(*args, **named)
-        self._refused = refused
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the server's own
-        """Count the connections."""
-        super().connection_made(transport)
-        if len(self.connections) > guard.CONNECTIONS:
-            self._refused()
-            transport.abort()
-
-
 class HttpServer:
     """OTLP over HTTP in a thread of its own."""
 
@@ -75,8 +58,8 @@ class HttpServer:
         """Listen. Raises :class:`SettingsError` when the address cannot be used."""
         self._socket = made = bound(self._listen, key="spans.http", example="127.0.0.1:4318")
         self.address = shown(made.getsockname())
-        protocol = partial(SenderProtocol, refused=self._refused)
-        self._server = server(http.app(self._intake, self._web), self._web, http=protocol, connections=None)
+        app = http.app(self._intake, self._web)
+        self._server = server(app, self._web, bodies=True, cut=self._refused)
         self._thread = in_a_thread(self._server, made, name="spans-http")
 
     def stop(self) -> None:
@@ -121,8 +104,7 @@ class Receiver:
 
     def stop(self) -> None:
         """Take nothing more in, and work off what was. May be called twice."""
-        for one in self._servers.values():
-            one.stop()
+        together(*(one.stop for one in self._servers.values()))
         self.intake.close(CLOSE_SECONDS)
 
     def address(self, protocol: str) -> str:

@@ -1,0 +1,66 @@
+"""In front of every path: reading only, no body, safe headers, a count of answers; and answers that nobody holds whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llmvitals.exporters.request_head import METHODS
+
+PIECE_BYTES = 64 * 1024
+"""An answer is written piece by piece as it is read: who does not read holds one piece, not a whole page of its own."""
+
+SAFE: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Headers of every answer, where it has none of its own and the web configuration says nothing else: no browser takes an answer
+for a page, lets it load anything, or shows it within another site."""
+
+
+class Limits:
+    """ASGI middleware: reading only, no body, and a count of answers by (path, status code) for known paths."""
+
+    def __init__(self, app: ASGIApp, *, paths: frozenset[str], requests: Counter[tuple[str, str]]) -> None:
+        self._app = app
+        self._paths = paths
+        self._requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 405 and 413 here, and hand everything else on."""
+        if scope["type"] != "http":
+            return
+        path = scope["path"] if scope["path"] in self._paths else "other"
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._requests[path, str(message["status"])] += 1
+                headers = Headers(raw=message.get("headers", []))
+                missing = [(name, value) for name, value in SAFE.items() if name not in headers]
+                more = [(name.encode(), value.encode()) for name, value in missing]
+                await send({**message, "headers": [*message.get("headers", []), *more]})
+                return
+            body, last = message.get("body", b""), not message.get("more_body", False)
+            rest = max(len(body) - 1, 0) // PIECE_BYTES * PIECE_BYTES
+            for start in range(0, rest, PIECE_BYTES):
+                await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": True})
+            await send({"type": message["type"], "body": body[rest:], "more_body": not last})
+
+        await (self._refusal(scope) or self._app)(scope, receive, counted)
+
+    @staticmethod
+    def _refusal(scope: Scope) -> ASGIApp | None:
+        headers = Headers(scope=scope)
+        closing = {"connection": "close"}
+        if scope["method"] not in METHODS:
+            return PlainTextResponse("Only GET and HEAD.\n", 405, headers={"allow": ", ".join(METHODS), **closing})
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            return PlainTextResponse("A request has no body here.\n", 413, headers=closing)
+        return None
