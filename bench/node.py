@@ -158,7 +158,7 @@ def _engine(settings: Settings, now: list[float]) -> cycle.Engine:
     fetcher = Fetcher(watch.limits_of(settings), clock=clock)
     return cycle.Engine(
         settings,
-        fetch=lambda url, timeout_s: fetcher.fetch(url, timeout_s=timeout_s),
+        fetch=lambda url, timeout_s, access: fetcher.fetch(url, timeout_s=timeout_s, access=access),
         clock=clock,
         machine=Machine(own, readers=readers),
     )

@@ -409,7 +409,7 @@ def test_a_page_of_many_targets_goes_in_several_exports_that_a_plain_grpc_server
     page = vllm_page()
     many = tuple(Target(url=f"http://engine-{i}:8000", name=f"engine-{i}.serving.example") for i in range(60))
     engine = Engine(
-        Settings(targets=many), fetch=lambda url, *, timeout_s: RawPage(1e9, 0.01, 200, page), clock=lambda: 1e9
+        Settings(targets=many), fetch=lambda url, *, timeout_s, access: RawPage(1e9, 0.01, 200, page), clock=lambda: 1e9
     )
     cycle = engine.step()
     with GrpcCollector() as collector:

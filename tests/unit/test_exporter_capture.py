@@ -70,7 +70,7 @@ def service() -> tuple[Engine, Settings]:
         services=(Service(name="chat", engines=("a", "b")),),
         exporter=Exporter(window_seconds=60),
     )
-    return Engine(settings, fetch=lambda url, timeout_s: RawPage(0.0, 0.0, 200, b"")), settings
+    return Engine(settings, fetch=lambda url, timeout_s, access: RawPage(0.0, 0.0, 200, b"")), settings
 
 
 def run(engine: Engine) -> Cycle:

@@ -162,7 +162,7 @@ def test_a_walk_that_fails_costs_the_verdict_of_its_scope_and_nothing_else(monke
     monkeypatch.setattr(judge, "diagnose_with", broken)
     config = settings(Target(url=URL, name="a"), Target(url=OTHER, name="b"))
     cycle = Engine(
-        config, fetch=lambda url, timeout_s: RawPage(100.0, 0.0, 200, vllm_page()), clock=lambda: 100.0
+        config, fetch=lambda url, timeout_s, access: RawPage(100.0, 0.0, 200, vllm_page()), clock=lambda: 100.0
     ).step()
     page = cycle.page.decode()
     assert 'llm_triage_verdict{instance="a"' in page

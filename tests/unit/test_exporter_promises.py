@@ -52,7 +52,7 @@ def published(bodies: dict[str, bytes | None], *, services: tuple[Service, ...] 
         exporter=Exporter(timeout_seconds=0.5),
         alerts=Alerts(group_by=("cluster", "model")),
     )
-    engine = Engine(settings, fetch=lambda url, timeout_s: RawPage(0.0), clock=lambda: 0.0)
+    engine = Engine(settings, fetch=lambda url, timeout_s, access: RawPage(0.0), clock=lambda: 0.0)
     for turn in range(turns):
         t = 100.0 + 5.0 * turn
         pages = {n: RawPage(t, 0.01, 200 if body else None, body) for n, body in bodies.items()}

@@ -61,7 +61,7 @@ def test_what_the_settings_say_of_its_place_counts() -> None:
 
 
 def test_a_pod_that_is_left_to_its_sidecar_stands_on_the_page_with_the_reason_and_counts_nowhere() -> None:
-    engine = Engine(Settings(), fetch=lambda url, *, timeout_s: RawPage(0.0, error="not asked"), clock=lambda: 100.0)
+    engine = Engine(Settings(), fetch=lambda url, *, timeout_s, access: RawPage(0.0, error="not asked"), clock=lambda: 100.0)
     engine._pods.changed((pod(owner="sidecar"),), "n1")
     cycle = engine.publish(100.0)
     (line,) = [line for line in cycle.page.decode().splitlines() if line.startswith("llmvitals_target_left_out{")]
