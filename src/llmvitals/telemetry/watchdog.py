@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -112,6 +113,15 @@ class _Watched(HTTPConnection):
 
 class _WatchedTls(_Watched, HTTPSConnection):
     """The same over TLS."""
+
+    def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # the library's own
+        try:
+            super().request(*args, **kwargs)
+        except ssl.SSLEOFError:
+            # With TLS 1.3 a server refuses our certificate after we take the connection for made. Its reason is still to be
+            # read when it is gone before what we send.
+            self.sock.recv(1)
+            raise
 
 
 def _watch(connection: HTTPConnection, *, fresh: bool = False) -> None:

@@ -66,6 +66,7 @@ _ALERTS = (
     ("WRONG_VERSION_NUMBER", "does not speak TLS there"),
     ("RECORD_LAYER_FAILURE", "does not speak TLS there"),
     ("HTTP_REQUEST", "does not speak TLS there"),
+    ("EOF", "ended the connection while TLS was agreed on, and may want a certificate of ours"),
 )
 """What OpenSSL calls a failure, or the other side's alert (RFC 8446, section 6), with what it is."""
 
@@ -91,8 +92,8 @@ def _of_http(failure: BaseException) -> bool:
 
 def _tls(failure: ssl.SSLError) -> str:
     if isinstance(failure, ssl.SSLCertVerificationError):
-        return _VERIFIED.get(failure.verify_code, "").format(error=failure.verify_message[:120])
-    found = failure.reason or str(failure)
+        return _VERIFIED.get(failure.verify_code, "").format(error=failure.verify_message[:120].rstrip("."))
+    found = (failure.reason or str(failure)).upper().replace(" ", "_")
     text = next((words for part, words in _ALERTS if part in found), "")
     return text.format(error=found.replace("_", " ").lower()[:120])
 
