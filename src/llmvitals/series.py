@@ -6,9 +6,12 @@ names and labels that the exporter's page shows), so that a capture, a live scra
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import eq
+from types import MappingProxyType
 from typing import NamedTuple
 
 Labels = tuple[tuple[str, str], ...]
@@ -58,6 +61,44 @@ class Snapshot:
     samples: Mapping[Series, float]
     detail: str = ""
     exemplars: Mapping[Series, Exemplar] = field(default_factory=dict)
+
+
+_NONE: Mapping[Series, float] = MappingProxyType({})
+
+
+class Packed(Mapping[Series, float]):
+    """Samples to keep for long: their numbers in a row of eight bytes each, beside names that snapshots of one target share."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: dict[Series, int], values: Iterable[float]) -> None:
+        self._places = places
+        self._values = array("d", values)
+
+    def __getitem__(self, key: Series) -> float:
+        return self._values[self._places[key]]
+
+    def __iter__(self) -> Iterator[Series]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def items(self) -> ItemsView[Series, float]:
+        """As a dictionary's; made at once, since whoever asks for them goes through them all."""
+        return dict(zip(self._places, self._values, strict=True)).items()
+
+    @classmethod
+    def of(cls, samples: Mapping[Series, float], before: Mapping[Series, float] = _NONE) -> Packed:
+        """The same samples in the same order. What ``before`` names alike (the snapshot before, packed) is held once."""
+        known = before._places if isinstance(before, Packed) else {}
+        if len(known) != len(samples) or not all(map(eq, known, samples)):
+            names = dict(zip(known, known, strict=True))
+            known = {names.get(key, key): place for place, key in enumerate(samples)}
+        return cls(known, samples.values())
 
 
 @dataclass(frozen=True, slots=True)

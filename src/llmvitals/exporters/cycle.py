@@ -170,6 +170,8 @@ class Engine:
         """One whole cycle. ``now`` (unix seconds) ends the window; by default the clock's time once all arrived."""
         began, start = self._clock(), time.perf_counter()
         self._follow()
+        if self._machine is None or self._seen is not NOBODY:
+            self._known = {}  # who was wanted is known; what is remembered of those that went is let go
         until = time.monotonic() + self.settings.exporter.timeout_seconds + GRACE_SECONDS
         if self._machine is not None:
             self._machine.begin([wanted_of(watch.target) for watch in self._engines()], began)

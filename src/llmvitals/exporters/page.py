@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 
+from llmvitals.remembered import remembered
 from llmvitals.schema import FAMILIES, Family, Kind, family_of
 from llmvitals.series import Labels, Series, Snapshot, series
 
@@ -82,7 +82,7 @@ def _edge(text: str) -> float:
         return float("inf")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(_REMEMBERED)
 def row_of(key: Series) -> Row | None:
     """The family that a series belongs to and its place there; None for what is not in the schema."""
     family = family_of(key.name)
@@ -90,8 +90,15 @@ def row_of(key: Series) -> Row | None:
         return None
     suffix = key.name[len(family.name) :]
     rank = _SUFFIX_ORDER.index(suffix) if suffix in _SUFFIX_ORDER else 0
-    rest = tuple(pair for pair in key.labels if pair[0] != "le")
-    return Row(family.name, (rest, rank, _edge(key.label("le", "0"))), prefix(key))
+    edges = [value for name, value in key.labels if name == "le"]
+    rest = _same(tuple(pair for pair in key.labels if pair[0] != "le")) if edges else key.labels
+    return Row(family.name, (rest, rank, _edge(edges[0]) if edges else 0.0), prefix(key))
+
+
+@remembered(_REMEMBERED)
+def _same(rest: Labels) -> Labels:
+    """One value for all edges of a histogram."""
+    return rest
 
 
 def canonical(snapshots: Iterable[Snapshot], *, stamped: bool = False) -> tuple[Block, ...]:

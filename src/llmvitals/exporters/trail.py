@@ -10,7 +10,8 @@ import math
 import threading
 from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from llmvitals.exporters.cycle import Cycle
@@ -22,13 +23,14 @@ from llmvitals.triage import course, history
 from llmvitals.triage.course import Course
 
 POINTS = 180
-"""Cycles kept of each scope (15 min at the default interval); all signals of one scope then take about 170 kB."""
+"""Cycles kept of each scope (15 min at the default interval); those of one scope then take about 150 kB."""
 
 EVERY = "*"
 """Asked for as a signal: all of them that have a number."""
 
 Scope = tuple[str, str]
-_Points = deque[tuple[float, "array[float]"]]
+_Points = deque[tuple[float, bytes, "array[float]"]]
+"""When; for each signal 1 if it had a number then (points of one pattern share it); those numbers in the catalogue's order."""
 
 
 class Trail:
@@ -41,16 +43,15 @@ class Trail:
         self._newest: dict[Scope, Mapping[str, Reading]] = {}
 
     def remember(self, cycle: Cycle) -> None:
-        """Add a cycle's numbers; NaN stands for a signal that had none."""
+        """Add a cycle's numbers."""
         with self._lock:
             before, self._points = self._points, {}
             courses, self._courses = self._courses, {}
             self._newest = {(scoped.instance, scoped.model): scoped.readings for scoped in cycle.scopes}
             for scoped in cycle.scopes:
                 key = (scoped.instance, scoped.model)
-                values = (scoped.readings[s.id].value if s.id in scoped.readings else None for s in SIGNALS)
                 points: _Points = before.get(key) or deque(maxlen=POINTS)
-                points.append((cycle.ended, array("d", (math.nan if v is None else v for v in values))))
+                points.append(_point(cycle.ended, scoped.readings, points[-1][1] if points else b""))
                 self._points[key] = points
                 told = courses.get(key)
                 if scoped.verdict is not None:
@@ -67,15 +68,23 @@ class Trail:
             newest = self._newest.get(scope, {})
         asked = tuple(signals)
         if EVERY in asked:
-            asked += tuple(name for name, i in _COLUMN.items() if any(math.isfinite(values[i]) for _, values in points))
-        named = history.wanted(s for s in asked if s in _COLUMN)
-        rows = [(t, {s: _known(values[_COLUMN[s]]) for s in named}) for t, values in points]
+            asked += tuple(s.id for i, s in enumerate(SIGNALS) if any(known[i] for _, known, _ in points))
+        named = history.wanted(s for s in asked if s in _IDS)
+        rows = [(t, _named(named, known, values)) for t, known, values in points]
         lines = history.encode(history.traced(rows, named, of_model(settings, scope[1]), newest))
         return lines | {"course": course.encode(told) if told is not None else None}
 
 
-_COLUMN: dict[str, int] = {signal.id: i for i, signal in enumerate(SIGNALS)}
+_IDS = frozenset(signal.id for signal in SIGNALS)
 
 
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _point(t: float, readings: Mapping[str, Reading], before: bytes) -> tuple[float, bytes, array[float]]:
+    values = [reading.value if (reading := readings.get(signal.id)) is not None else None for signal in SIGNALS]
+    told = [value if value is not None and math.isfinite(value) else None for value in values]
+    known = bytes(value is not None for value in told)
+    return t, before if known == before else known, array("d", (value for value in told if value is not None))
+
+
+def _named(names: Sequence[str], known: bytes, values: array[float]) -> dict[str, float | None]:
+    numbers = dict(zip((signal.id for signal in compress(SIGNALS, known)), values, strict=True))
+    return {name: numbers.get(name) for name in names}

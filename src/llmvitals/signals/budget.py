@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
+from llmvitals.remembered import remembered
 from llmvitals.series import Labels, Series, Snapshot
 from llmvitals.settings import Settings, Slo
 from llmvitals.signals.edges import edge_spellings
@@ -73,7 +73,7 @@ def counters(snapshot: Snapshot, settings: Settings) -> dict[Series, float]:
     return told
 
 
-@lru_cache(maxsize=1 << 15)
+@remembered(1 << 15)
 def _apart(labels: Labels) -> tuple[Labels, float]:
     """A bucket's labels without its edge, and the edge; one that is no number is none that any threshold finds."""
     rest = tuple(pair for pair in labels if pair[0] != "le")
@@ -83,7 +83,7 @@ def _apart(labels: Labels) -> tuple[Labels, float]:
         return rest, math.nan
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def _keys(objective: str, labels: Labels, edge: float) -> tuple[Series, Series]:
     judged = (*labels, ("objective", objective))
     missed = (*judged, ("edge", edge_spellings(edge)[0]))

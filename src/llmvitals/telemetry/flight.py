@@ -41,12 +41,15 @@ class Flight(Generic[T]):
         """
         if self._current is None:
             raise Late("is still busy with the scrape before")
+        current = self._current
         try:
-            return self._current.result(max(until - time.monotonic(), 0.0))
+            answer = current.result(max(until - time.monotonic(), 0.0))
         except TimeoutError:
-            if self._current.done():
+            if current.done():
                 raise  # the call's own
             raise Late("gave no whole answer within the time limit") from None
+        self._pending = self._current = None  # nobody keeps a page until the next one
+        return answer
 
 
 def land(flight: Flight[RawPage], *, until: float, clock: Callable[[], float], began: float) -> RawPage:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
 
+from llmvitals.remembered import remembered
 from llmvitals.series import Exemplar, Labels, Series, series
 
 
@@ -51,7 +51,7 @@ def _le(edge: float) -> str:
     return short if float(short) == edge else repr(edge)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _keys(name: str, labels: Labels, edges: tuple[float, ...]) -> tuple[Series, ...]:
     """The series of a histogram: its buckets, the open one last, its sum, its count."""
     buckets = (series(f"{name}_bucket", **dict(labels), le=le) for le in (*map(_le, edges), "+Inf"))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 
 from llmvitals import schema
 from llmvitals.gaps import GapKind
@@ -177,7 +178,7 @@ class EngineMap:
     origin: Origin = Origin.ENGINE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Adapter:
     """Everything that reading one kind of page takes.
 
@@ -237,8 +238,9 @@ def exposed(rows: tuple[Row, ...]) -> dict[str, tuple[tuple[Row, str], ...]]:
     return {name: tuple(rows_) for name, rows_ in found.items()}
 
 
+@cache
 def spelled(adapter: Adapter) -> dict[str, tuple[tuple[Row, str], ...]]:
-    """:func:`exposed` of an adapter's rows, under every prefix with which its names stand on a page."""
+    """:func:`exposed` of an adapter's rows, under every prefix with which its names stand on a page; made once for all targets."""
     return {
         prefix + name.removeprefix(own): rows
         for name, rows in exposed(adapter.rows).items()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 from operator import attrgetter
 
+from llmvitals.remembered import remembered
 from llmvitals.schema import BY_NAME, LARGE_PROMPT_TOKENS
 from llmvitals.series import Exemplar, Labels, Series, series
 from llmvitals.settings import UNKNOWN_CLASS, Slo
@@ -59,12 +59,12 @@ def size_of(request: Request) -> str:
     return "unknown" if tokens is None else "small" if tokens < LARGE_PROMPT_TOKENS else "large"
 
 
-@lru_cache(maxsize=32_768)
+@remembered(32_768)
 def _key(name: str, labels: Labels, label: str, value: str) -> Series:
     return series(name, **dict(labels), **{label: value})
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _with(labels: Labels, more: Labels) -> Labels:
     return tuple(sorted({**dict(labels), **dict(more)}.items()))
 
