@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import resource
 import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
 from llmvitals.exporters import guard
 from llmvitals.exporters.guard import GuardedProtocol, Stage
 from llmvitals.exporters.logs import log
+from llmvitals.exporters.network import network
 
 BACKLOG = 1024
 AT_ONCE = 16
@@ -36,7 +37,6 @@ SHARE = 4
 """Of the process' file descriptors, connections of one listener may hold one in so many: targets need theirs."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_V6_NETWORK = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -172,17 +172,21 @@ class Crowd:
         guest.protocol.gone = lambda: self._leave(guest)
         guest.protocol.rests = lambda: mine.move_to_end(guest) if guest in mine else None
         guest.task = self._loop.create_task(self._admit(guest, connection))
+        guest.task.add_done_callback(lambda _: self._admitted(guest, connection))
 
     async def _admit(self, guest: Guest, connection: socket.socket) -> None:
         limits = {"ssl_handshake_timeout": guard.HANDSHAKE_SECONDS, "ssl_shutdown_timeout": guard.FAREWELL_SECONDS}
-        try:
+        with suppress(OSError):  # TLS that failed: what there is to say of it is of no use to anybody
             await self._loop.connect_accepted_socket(
                 lambda: guest.protocol, connection, ssl=self._context, **(limits if self._context else {})
             )
-        except (OSError, asyncio.CancelledError):  # what they have to say of TLS that failed is of no use to anybody
+
+    def _admitted(self, guest: Guest, connection: socket.socket) -> None:
+        """The handshake is over. One that was cut off before it began has nobody else who closes its socket."""
+        guest.task = None
+        if guest.protocol.transport is None:
             connection.close()
             self._leave(guest)
-        guest.task = None
 
     def _leave(self, guest: Guest) -> None:
         mine = self._held.get(guest.peer)
@@ -190,22 +194,14 @@ class Crowd:
             del mine[guest]
             if not mine:
                 del self._held[guest.peer]
+        guest.protocol.gone = guest.protocol.rests = _nothing
+
+
+def _nothing() -> None:
+    """What nobody needs to be told."""
 
 
 def room() -> int:
     """Connections that one listener may hold: :data:`guard.CONNECTIONS`, fewer where the process may open few files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return guard.CONNECTIONS if soft == resource.RLIM_INFINITY else min(guard.CONNECTIONS, max(soft // SHARE, 8))
-
-
-def network(address: str) -> str:
-    """Whose connection this is: an address, or of IPv6 the network of 64 bits in which one host has them all."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, _V6_NETWORK), strict=False))
-    return address

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llmvitals.exporters.network import network
 from llmvitals.exporters.request_head import METHODS
 
 PIECE_BYTES = 64 * 1024
@@ -25,6 +27,39 @@ SAFE: Mapping[str, str] = {
 for a page, lets it load anything, or shows it within another site."""
 
 
+class Turns:
+    """Whose answer is made next: addresses take turns, and one answer is begun in each turn of the event loop.
+
+    Whoever sends hundreds of requests at once waits for its own; between any two of them others connect, ask and are answered.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._called = False
+
+    async def wait(self, peer: str) -> None:
+        """Come back when it is the turn of ``peer``."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.setdefault(peer, deque()).append(turn)
+        if not self._called:
+            self._called = True
+            loop.call_soon(self._next, loop)
+        await turn
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiting:
+            peer, mine = self._waiting.popitem(last=False)
+            turn = mine.popleft()
+            if mine:
+                self._waiting[peer] = mine
+            if not turn.done():  # else it went away meanwhile
+                turn.set_result(None)
+                loop.call_soon(self._next, loop)
+                return
+        self._called = False
+
+
 class Limits:
     """ASGI middleware: reading only, no body, and a count of answers by (path, status code) for known paths."""
 
@@ -32,6 +67,7 @@ class Limits:
         self._app = app
         self._paths = paths
         self._requests = requests
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 405 and 413 here, and hand everything else on."""
@@ -53,6 +89,8 @@ class Limits:
                 await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": True})
             await send({"type": message["type"], "body": body[rest:], "more_body": not last})
 
+        client = scope.get("client")
+        await self._turns.wait(network(client[0]) if client else "")
         await (self._refusal(scope) or self._app)(scope, receive, counted)
 
     @staticmethod

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from llmvitals.exporters.crowd import network
+from llmvitals.exporters.network import network
 from llmvitals.exporters.web_config import Web
 
 REMEMBERED = 128
