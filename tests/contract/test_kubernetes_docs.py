@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from llmvitals.settings import Settings
 from support.doc_commands import Command, World, check, commands
 from support.manifests import KUBERNETES, ROOT, Manifest, built, containers, named, pods, problems
-from support.tools import tool
+from support.tools import needed, tool
 
 pytestmark = pytest.mark.kubernetes
 
@@ -141,6 +142,20 @@ def test_a_prometheus_without_the_operator_keeps_the_exporters_pods_and_the_name
         for one in (template, app)
     ]
     assert [bool(re.fullmatch(keep["regex"], value)) for value in values] == [True, False]
+
+
+@pytest.mark.prometheus
+def test_prometheus_itself_takes_the_configuration_of_the_page(tmp_path: Path) -> None:
+    """Beside how pods are found: Debian's Prometheus is built without what asks Kubernetes."""
+    (job,) = SCRAPE["scrape_configs"]
+    static = {key: value for key, value in job.items() if key != "kubernetes_sd_configs"} | {"static_configs": []}
+    assert job["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["llmvitals"]
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump({"scrape_configs": [static]}))
+    done = subprocess.run(
+        [needed("promtool"), "check", "config", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_readers_table_names_folders_and_components_that_are_there() -> None:
