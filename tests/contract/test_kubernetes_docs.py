@@ -26,7 +26,8 @@ DOCS = [
 DEPLOY = ROOT / "docs" / "deploy.md"
 YAML = [yaml.safe_load(one) for one in re.findall(r"^```yaml\n(.*?)^```", DEPLOY.read_text(), flags=re.M | re.S)]
 WHOLE = next(one for one in YAML if one.get("kind") == "Kustomization")
-OF_APP = next(one for one in YAML if "secretGenerator" in one)
+OF_APP = next(one for one in YAML if "sign-in" in str(one.get("secretGenerator")))
+OF_TLS = next(one for one in YAML if "web-config" in str(one.get("secretGenerator")))
 OF_ENGINES = next(one for one in YAML if one.get("resources") == ["vllm.yaml"])
 SETTINGS = next(one for one in YAML if "configMapGenerator" in one)
 LABELS = next(one for one in YAML if "labels" in one)
@@ -77,7 +78,7 @@ def test_every_command_of_the_page_is_one_that_works(document: Path, world: Worl
     found = list(commands(document))
     assert found or document != DEPLOY
     for command in found:
-        if document == DEPLOY and command.words[:4] == ("kubectl", "apply", "-k", "llmvitals-here"):
+        if document == DEPLOY and command.words[:4] == ("kubectl", "apply", "-k", "../llmvitals-here"):
             continue  # before the boards are in it: the test below
         check(command, world)
 
@@ -120,6 +121,26 @@ def test_people_sign_in_with_the_component_and_its_secret(tmp_path: Path) -> Non
     (container,) = pod["containers"]
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
     assert f"--secrets={mount['mountPath']}/{next(iter(named(made, 'Secret')['data']))}" in container["args"]
+
+
+def test_tls_and_users_stand_before_the_exporters(tmp_path: Path) -> None:
+    """The kubelet's probes and Prometheus must then come another way: it has neither a password nor plain http."""
+    files = {"web-config_yaml": (ROOT / "exporters/web-config.yaml").read_text(), "tls_crt": "x", "tls_key": "x"}
+    made = built(beside(tmp_path / "here", grown("monitoring", **OF_TLS), **files))
+    assert [wrong for one in made for wrong in problems(one)] == []
+    pod = named(made, "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = [one for one in pod["volumes"] if "secret" in one]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
+    secret = named(made, "Secret")
+    assert volume["secret"]["secretName"] == secret["metadata"]["name"]
+    assert set(secret["data"]) == {"web-config.yaml", "tls.crt", "tls.key"}
+    assert f"--web-config={mount['mountPath']}/web-config.yaml" in container["args"]
+    probes = {key: value for key, value in container.items() if key.endswith("Probe")}
+    assert len(probes) == 3
+    assert all(one["tcpSocket"] == {"port": "metrics"} and "httpGet" not in one for one in probes.values())
+    (point,) = named(made, "PodMonitor", "llmvitals")["spec"]["podMetricsEndpoints"]
+    assert point["scheme"] == "https"
 
 
 def test_a_sidecar_comes_into_engines_as_the_page_says(tmp_path: Path) -> None:

@@ -95,9 +95,10 @@ def test_one_line_sets_the_image_of_every_object(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("component", [one for one in COMPONENTS if one != OF_ENGINES], ids=named_by)
 def test_a_component_goes_on_top_of_everything(component: Path, tmp_path: Path) -> None:
-    (tmp_path / "secrets.toml").write_text("[auth]\n")
-    secret = [{"name": "llmvitals-sign-in", "files": ["secrets.toml"]}]
-    more = {"secretGenerator": secret} if component.name == "sign-in" else {}
+    file = {"sign-in": "secrets.toml", "web-config": "web-config.yaml"}.get(component.name)
+    more = {"secretGenerator": [{"name": f"llmvitals-{component.name}", "files": [file]}]} if file else {}
+    for name in filter(None, [file]):
+        (tmp_path / name).write_text("x")
     plain = built(KUBERNETES / "all")
     made = built(own(tmp_path, KUBERNETES / "all", components=(component,), images=[], **more))
     assert [wrong for one in made for wrong in problems(one)] == []

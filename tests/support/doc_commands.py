@@ -57,8 +57,8 @@ class World:
 
     def path(self, word: str) -> Path:
         """The file or folder that a word means, in the reader's folders or the checkout."""
-        first, _, rest = word.removeprefix("./").rstrip("/").partition("/")
-        found = self.folders[first] / rest if first in self.folders else ROOT / word
+        first, _, rest = re.sub(r"^\.{1,2}/", "", word).rstrip("/").partition("/")
+        found = self.folders[first] / rest if first in self.folders else ROOT / word.removeprefix("./")
         assert found.exists(), f"there is no {word}"
         return found
 
