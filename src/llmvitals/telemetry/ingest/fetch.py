@@ -31,6 +31,8 @@ _HOPS = 3
 _CHUNK = 65_536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OURS = frozenset({"gzip", "x-gzip", "identity", ""})
+_OTHERS = frozenset({"br", "zstd", "deflate", "compress", "dcb", "dcz"})
+"""Encodings by name (IANA's registry); what else a server calls one is not repeated, it may be what it was sent."""
 
 
 def page_url(text: str, kind: str = "auto") -> str:
@@ -83,12 +85,14 @@ class Fetcher:
         status: int | None = None
         body: bytes | None = None
         error = ""
+        secrets: tuple[str, ...] = ()
         dog: Watchdog | None = None
         try:
             asked = self._asked(page_url(url), access, headers or {})
+            secrets = asked.secrets
             with watchdog(timeout_s, reach_of(access.allow_addresses)) as dog:
                 status, body = self._follow(asked, began + timeout_s, dog)
-            body = masked(body, asked.secrets)
+            body = masked(body, secrets)
         except RedirectedError as redirect:
             status, error = redirect.status, str(redirect)
         except (urllib3.exceptions.HTTPError, TimeUpError, TooLargeError, zlib.error, OSError, ValueError) as failure:
@@ -96,7 +100,9 @@ class Fetcher:
             error = words_of(cause, timeout_s=timeout_s, mib=self._limits.max_page_bytes / (1024 * 1024))
         except SettingsError as wrong:
             error = wrong.thing if wrong.place == without_user(url) else f"is not asked: {wrong.place} {wrong.thing}"
-        return RawPage(self._clock(), time.monotonic() - began, status, None if error else body, error)
+        if error:
+            body, error = None, masked(error.encode(), secrets).decode()
+        return RawPage(self._clock(), time.monotonic() - began, status, body, error)
 
     def _asked(self, url: str, access: Access, extra: Mapping[str, str]) -> _Asked:
         parts = urlsplit(url)
@@ -171,7 +177,8 @@ class Fetcher:
         """The plain body. What is on the wire and what it unpacks to are both held to the limit."""
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in _OURS:
-            raise ValueError(f"it answers in an encoding that was not asked for, {encoding}")
+            told = f", {encoding}" if encoding in _OTHERS else ""
+            raise ValueError(f"it answers in an encoding that was not asked for{told}")
         try:
             return bounded(unpacked(self._wire(response, deadline)), self._limits)
         except (TimeUpError, TooLargeError, zlib.error):
