@@ -12,7 +12,7 @@ from llmvitals.triage.verdict import Outcome, Verdict
 
 def page(outcome: Outcome, sentence: str) -> str:
     scopes = (Scoped("a", "m", {}, Verdict(outcome, sentence, None, (), (), ())),)
-    return landing(Cycle(0.0, 1.0, 1.0, 60.0, (), scopes, (), {}, (), b""), age=1.0)
+    return landing(Cycle(0.0, 1.0, 1.0, 60.0, (), scopes, (), {}, (), 0), age=1.0)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ _REMEMBERED = 2000
 class Cycle:
     """One finished cycle. ``began``, ``ended``: unix seconds; ``seconds``: how long it took on a steady clock.
 
-    ``blocks`` are the families of the page, ``page`` their text (format 0.0.4) without the exporter's own metrics.
+    ``blocks`` are the families of the page; their text (format 0.0.4, ``page_bytes`` long) is made for whoever asks.
     ``snapshots``: the newest of each target, what stands beside or in front of it joined. Of a service the page has signals,
     verdict and promises alone: its engines' families are there already, and a sum over a page must not count them twice.
     ``counted``: the counters of promises. ``history``: how many of each target are kept. ``window``: the snapshots that were
@@ -77,12 +77,17 @@ class Cycle:
     collected: tuple[Collected, ...]
     history: Mapping[str, int]
     blocks: tuple[Block, ...]
-    page: bytes
+    page_bytes: int
     counted: tuple[Group, ...] = ()
     window: tuple[Observed, ...] = ()
     services: tuple[Service, ...] = ()
     fronts: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def page(self) -> bytes:
+        """The page's text without the exporter's own metrics, made anew: hardly anybody asks for it uncompressed."""
+        return text(self.blocks)
 
 
 class Traces(Protocol):
@@ -255,7 +260,7 @@ class Engine:
             *families(judged, config.window_seconds),
             *health(done, history, self._pods.left),
         )
-        page = text(blocks)
+        page_bytes = sum(len(text((block,))) for block in blocks)
         forget(_REMEMBERED + 2 * sum(len(one.samples) for one in newest))
         return Cycle(
             began=began,
@@ -267,7 +272,7 @@ class Engine:
             collected=done,
             history=history,
             blocks=blocks,
-            page=page,
+            page_bytes=page_bytes,
             counted=counted,
             window=seen,
             services=self._services,

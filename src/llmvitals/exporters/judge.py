@@ -22,7 +22,7 @@ from llmvitals.series import Labels, Snapshot, Window
 from llmvitals.settings import Settings
 from llmvitals.signals.catalogue import SIGNALS, Signal, compute
 from llmvitals.signals.reading import Reading, Standing
-from llmvitals.signals.window import scopes
+from llmvitals.signals.window import each_scope
 from llmvitals.triage.report import scope_of
 from llmvitals.triage.together import settled
 from llmvitals.triage.verdict import Outcome, Resource, State, Verdict
@@ -65,7 +65,7 @@ def judge(
     """
     judged: list[Scoped] = []
     spent: dict[str, Collected] = {}
-    for (instance, model), part in scopes(window).items():
+    for (instance, model), part in each_scope(window):
         start = time.perf_counter()
         scoped = _judged(instance, model, part, settings, (engines or {}).get(instance, ()))
         before = spent.get(instance, Collected(instance, "triage", True, 0.0))

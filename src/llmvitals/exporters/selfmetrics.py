@@ -134,6 +134,6 @@ class SelfMetrics(Collector):
         yield GaugeMetricFamily("llmvitals_cycle_end_timestamp_seconds", "Unix time of its end.", cycle.ended)
         yield GaugeMetricFamily("llmvitals_cycle_duration_seconds", "Time the newest cycle took.", cycle.seconds)
         yield GaugeMetricFamily(
-            "llmvitals_page_bytes", "Size of the cycle's part of the page, as text.", len(cycle.page)
+            "llmvitals_page_bytes", "Size of the cycle's part of the page, as text.", cycle.page_bytes
         )
         yield GaugeMetricFamily("llmvitals_targets", "Configured targets.", len(cycle.history))

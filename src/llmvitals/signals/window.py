@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from llmvitals.gaps import GapKind, family_gap
 from llmvitals.schema import Origin, origin_of
@@ -47,7 +47,12 @@ def _machines_only(snapshot: Snapshot, instance: str, owners: dict[Labels, Scope
 
 
 def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
-    """One window per (instance, model), in the order in which they were first seen.
+    """:func:`each_scope` as a dictionary."""
+    return dict(each_scope(snapshots))
+
+
+def each_scope(snapshots: Iterable[Snapshot]) -> Iterator[tuple[Scope, Window]]:
+    """One window per (instance, model), in the order in which they were first seen; each is made when its turn comes.
 
     A scope holds the samples with its model and those of its instance without a model (HTTP, process, GPU and the target
     itself), which all models of the instance share; but not HTTP answers of a server with several models, which would be
@@ -68,7 +73,6 @@ def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
             models.setdefault(owner[0], {})[owner[1]] = None
         for instance in instances:
             pages.setdefault(instance, []).append((snapshot, len(instances) == 1))
-    found: dict[Scope, Window] = {}
     for instance, shown in pages.items():
         named = [model for model in models[instance] if model]
         if not named and all(_machines_only(page, instance, owners) for page, _ in shown):
@@ -76,8 +80,8 @@ def scopes(snapshots: Iterable[Snapshot]) -> dict[Scope, Window]:
         named = named or [""]
         for model in named:
             scope = (instance, model)
-            found[scope] = Window.of(
+            pages_of = (
                 page if alone and len(named) == 1 else _part(page, owners, scope, several=len(named) > 1)
                 for page, alone in shown
             )
-    return found
+            yield scope, Window.of(pages_of)
