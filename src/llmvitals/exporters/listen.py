@@ -9,11 +9,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
@@ -28,6 +29,7 @@ DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
 
 POLL_SECONDS = 0.02
+TURNS = 4
 
 _LAST_PORT = 65535
 
@@ -86,7 +88,7 @@ class Server(uvicorn.Server):
 
         def protocol() -> GuardedProtocol:
             made = self.config.http_protocol_class
-            one: GuardedProtocol = made(  # type: ignore[assignment,call-arg,misc]
+            one: GuardedProtocol = made(  # type: ignore[assignment,call-arg]
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
             return one
@@ -105,7 +107,8 @@ class Server(uvicorn.Server):
         while self.server_state.connections and time.monotonic() < until:
             await asyncio.sleep(POLL_SECONDS)
         self.crowd.cut_all()
-        await asyncio.sleep(0)  # they learn of it: what is cancelled then is no fault of the application
+        for _ in range(TURNS):  # who waits for a peer learns that it is gone; what is left waits for a thread
+            await asyncio.sleep(0)
         for task in tuple(self.server_state.tasks):
             task.cancel()
 
@@ -126,8 +129,13 @@ def server(
     logging.getLogger("uvicorn.error").setLevel(
         logging.ERROR
     )  # its warnings are lines that any client can have us write
+
+    async def ended(scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(asyncio.CancelledError):  # at the end, and no fault
+            await app(scope, receive, send)
+
     config = uvicorn.Config(
-        app,
+        ended,
         http=partial(GuardedProtocol, bodies=bodies, web=web, refused=refused),  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",

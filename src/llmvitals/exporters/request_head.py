@@ -50,6 +50,7 @@ TWO_LENGTHS = Fault(400, "There is more than one Content-Length.")
 TWO_FRAMINGS = Fault(400, "There are Content-Length and Transfer-Encoding.")
 OLD_CHUNKS = Fault(400, "HTTP/1.0 has no Transfer-Encoding.")
 NO_PROXY = Fault(400, "The request must name a path; this is no proxy.")
+NO_VERSION = Fault(505, "HTTP/1.1 is spoken here.")
 NO_METHOD = Fault(405, "Only GET and HEAD.")
 NO_BODY = Fault(413, "A request has no body here.")
 CRUMBS = Fault(400, "The body comes in pieces that are too small.")
@@ -76,6 +77,8 @@ def of_head(received: bytes) -> Fault | None:
 
 def of_request(request: h11.Request, *, bodies: bool) -> Fault | None:
     """What is wrong with a request whose head could be read. ``bodies``: whether a request may have one here."""
+    if request.http_version not in (b"1.0", b"1.1"):
+        return NO_VERSION
     named = {name for name, _ in request.headers}
     if b"transfer-encoding" in named:
         if b"content-length" in named:
