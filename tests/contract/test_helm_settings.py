@@ -8,6 +8,7 @@ import yaml
 
 from llmvitals.settings import Exporter, Kubernetes, Node, Settings, decode
 from support.charts import NO_BOARDS, put, refused, rendered, settings_of
+from support.manifests import named
 
 pytestmark = pytest.mark.helm
 
@@ -93,3 +94,22 @@ def test_traces_get_their_ports():
     }
     assert ports == {"metrics": (9464, 9464), "otlp-grpc": (4317, 4317), "otlp-http": (14318, 14318)}
     assert settings_of(manifests).spans.http == "0.0.0.0:14318"
+
+
+@pytest.mark.parametrize(
+    ("spans", "ports"),
+    [
+        ({}, []),
+        ({"join_seconds": 5}, []),
+        ({"grpc": "0.0.0.0:4317", "http": ""}, ["otlp-grpc"]),
+        ({"grpc": "0.0.0.0:4317", "http": "0.0.0.0:4318"}, ["otlp-grpc", "otlp-http"]),
+    ],
+)
+def test_traces_are_let_in_where_the_policy_holds(spans, ports):
+    """Without the node's network it holds for the exporters, and would keep engines out that send to the node's port."""
+    manifests = rendered({**NO_BOARDS, "hostNetwork": False, "settings": {"spans": spans}})
+    rules = named(manifests, "NetworkPolicy", "llmvitals")["spec"]["ingress"]
+    assert [[port["port"] for port in rule["ports"]] for rule in rules] == [["metrics"], *([ports] if ports else [])]
+    assert ["from" in rule for rule in rules] == [True, *([False] if ports else [])]
+    container = named(manifests, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    assert [port["name"] for port in container["ports"]] == ["metrics", *ports]

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from llmvitals.settings import Settings
-from support.charts import CHART, NO_BOARDS, OPERATOR, VALUES, leaves, put, refused, text
+from support.charts import CHART, NO_BOARDS, OPERATOR, VALUES, leaves, put, refused, rendered, text
+from support.manifests import problems
 
 pytestmark = pytest.mark.helm
 
@@ -120,6 +121,14 @@ def maps(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 CLOSED = [path for path, schema in maps(SCHEMA) if schema.get("additionalProperties") is False]
 
 
+def known(path: tuple[str, ...]) -> list[str]:
+    """The keys that values.yaml has there."""
+    here = VALUES
+    for key in path:
+        here = here[key]
+    return list(here)
+
+
 def test_only_maps_of_kubernetes_own_take_anything():
     opened = {path[-1] for path, schema in maps(SCHEMA) if "additionalProperties" not in schema}
     assert opened == {
@@ -179,3 +188,31 @@ def test_the_schema_knows_every_setting():
 def test_a_chart_of_yours_may_hold_it():
     """Helm gives `global` to the charts below one."""
     assert text({**NO_BOARDS, "global": {"region": "eu"}}) == text(NO_BOARDS)
+
+
+MAPS = dict(maps(SCHEMA))
+NEEDED = [(*path, key) for path, schema in MAPS.items() for key in schema.get("required", ())]
+SPARED = [
+    (*path, key)
+    for path in CLOSED
+    if path in {p[:-1] for p in NEEDED}
+    for key in known(path)
+    if (*path, key) not in NEEDED
+]
+
+
+def test_a_default_that_is_taken_away_is_asked_for_by_its_name():
+    """`null` does that; a port named nil would come of it."""
+    for together in ([p for p in NEEDED if p not in CLOSED], [p for p in NEEDED if p in CLOSED and len(p) == 1]):
+        values: dict[str, Any] = {}
+        for path in together:
+            values = put(values, path, None)
+        told = refused(values)
+        assert together
+        assert [p for p in together if f"- {'.'.join(p[:-1]) or '(root)'}: {p[-1]} is required" not in told] == []
+
+
+@pytest.mark.parametrize("path", SPARED, ids=".".join)
+def test_other_defaults_may_be_taken_away(path):
+    manifests = rendered(put(NO_BOARDS, path, None), *OPERATOR)
+    assert [told for one in manifests if one["kind"] in ("DaemonSet", "Deployment") for told in problems(one)] == []
