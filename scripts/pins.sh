@@ -9,5 +9,8 @@ compile() {
         --custom-compile-command "make pins" "$@"
 }
 compile pyproject.toml --extra all -o requirements/run.txt
+# What the image installs, of the same versions: all that it runs, and the exporter alone (exporters/Dockerfile).
+compile pyproject.toml --extra app --extra kubernetes --extra otel -c requirements/run.txt -o requirements/image.txt
+compile pyproject.toml --extra kubernetes --extra otel -c requirements/run.txt -o requirements/exporter.txt
 compile requirements/build.in -c requirements/run.txt -o requirements/build.txt
 compile requirements/test.in -c requirements/run.txt -c requirements/build.txt -o requirements/test.txt
