@@ -7,6 +7,9 @@ import pytest
 from llmvitals.gaps import GapKind
 from llmvitals.series import Window
 from llmvitals.signals.reading import Standing
+from llmvitals.signals.window import scopes
+from llmvitals.telemetry.ingest import Ingest, RawPage
+from support.hostile import vllm_page
 from support.made import START, Server, healthy, read, run, value, without
 
 
@@ -231,6 +234,15 @@ def test_activity_of_an_idle_server_is_0_and_of_an_unknown_one_is_a_gap():
     idle = run(8, lambda s, _: s.gauges())
     assert value(idle, "activity") == 0
     assert value(without(idle, "llm_request_ttft_seconds"), "activity") is None
+
+
+@pytest.mark.parametrize(("waiting", "known"), [("0", True), ("NaN", False), ("-1", False), ("many", False)])
+def test_nobody_inside_is_not_said_of_a_number_that_is_none(waiting, known):
+    """Counters that stand still are a server that nobody asks, or one that hangs with requests inside."""
+    ingest = Ingest(instance="a", kind="vllm")
+    pages = [RawPage(1000.0 + 5 * i, 0.01, 200, vllm_page(running="0", waiting=waiting)) for i in range(8)]
+    ((_, window),) = scopes([ingest.snapshot(page) for page in pages]).items()
+    assert value(window, "activity") == (0 if known else None)
 
 
 def test_requests_inside_are_activity():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -258,6 +260,17 @@ def test_a_reload_keeps_the_history_of_what_did_not_change():
     changed = settings(Target(url=URL, name="a"), Target(url=f"{URL}/other", name="b"))
     new = Engine(changed, fetch=serving(vllm_page(), at=110.0), clock=lambda: 0.0, previous=old)
     assert new.step(110.0).history == {"a": 3, "b": 1}
+
+
+def test_a_reload_lets_go_of_what_went():
+    """A target with a page of many thousands of series is remembered no longer than until the next cycle."""
+    engine = Engine(settings(Target(url=URL, name="a"), Target(url=OTHER, name="b")), fetch=serving(vllm_page()))
+    engine.step(100.0)
+    gone = weakref.ref(engine._watches["b"].ingest)
+    engine = Engine(settings(Target(url=URL, name="a")), fetch=serving(vllm_page()), previous=engine)
+    engine.step(105.0)
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize(

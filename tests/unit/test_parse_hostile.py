@@ -246,7 +246,8 @@ def test_a_series_that_stands_twice_counts_once_and_the_last_wins() -> None:
                                                     ("16384.0", "16384"), ("1e+06", "1000000"), ("+Inf", "+Inf"),
                                                     ("inf", "+Inf")])  # fmt: skip
 def test_edges_have_one_spelling(spelled: str, canonical: str) -> None:
-    body = f'vllm:time_to_first_token_seconds_bucket{{{ONE},le="{spelled}"}} 3\n'.encode()
+    bucket = "vllm:time_to_first_token_seconds_bucket"
+    body = f'{bucket}{{{ONE},le="+Inf"}} 3\n{bucket}{{{ONE},le="{spelled}"}} 3\n'.encode()
     assert values(read(body), "llm_request_ttft_seconds_bucket", le=canonical) == [3.0]
 
 
@@ -344,6 +345,7 @@ def test_our_own_page_passes_through_with_its_identities() -> None:
         b'# TYPE llm_target_up gauge\nllm_target_up{instance="e1"} 1.0\nllm_target_up{instance="e2"} 0.0\n'
         b'llm_requests_running{engine="vllm",instance="e1",model="m",rank="0"} 4\n'
         b'llm_request_ttft_seconds_bucket{engine="vllm",instance="e1",le="2.5",model="m",rank="0"} 7\n'
+        b'llm_request_ttft_seconds_bucket{engine="vllm",instance="e1",le="+Inf",model="m",rank="0"} 9\n'
         b'llm_kv_usage_ratio{engine="vllm",instance="e1",model="m",rank="0"} 0.5\n'
         b'llm_ttft_p95{instance="e1",model="m",window="60s"} 1.2\n'
     )

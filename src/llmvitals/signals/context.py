@@ -135,18 +135,32 @@ class Context:
     # -- lookups --------------------------------------------------------------------------------------------------
     def gap(self, family: str) -> Gap:
         """Why a family is absent: what the source said of it, that its kind of telemetry is not joined, or MISSING."""
-        parts = (track for name in (family, f"{family}_bucket") for track in self._told.get(name, ()))
-        for track in parts:
-            if self.good.snapshots and track.times[-1] < self.good.end:
-                continue  # it has been shown since
-            told = track.label("gap")
-            kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
-            return Gap(kind, track.label("reason", "not offered"), family)
+        said = self._said(family)
+        if said is not None:
+            return said
         apart = not_joined(self.good, family)
         if apart is not None:
             return apart
         help_text = BY_NAME[family].help if family in BY_NAME else ""
         return Gap(GapKind.MISSING, f"the page has no {family}: {help_text}".rstrip(": "), family)
+
+    def _said(self, family: str) -> Gap | None:
+        """What the source itself says of a family's absence, where it still does."""
+        for track in (track for name in (family, f"{family}_bucket") for track in self._told.get(name, ())):
+            if self.good.snapshots and track.times[-1] < self.good.end:
+                continue  # it has been shown since
+            told = track.label("gap")
+            kind = GapKind(told) if told in set(GapKind) else GapKind.MISSING
+            return Gap(kind, track.label("reason", "not offered"), family)
+        return None
+
+    def unusable(self, *families: str) -> str | None:
+        """The first of these families that the newest page shows with a number that is none: NaN, negative, no number."""
+        for family in families:
+            said = self._said(family)
+            if said is not None and said.kind is GapKind.MISSING:
+                return family
+        return None
 
     def hist(self, family: str) -> Hist | None:
         """The window's observations of a histogram family, measured once."""

@@ -179,7 +179,9 @@ def activity(c: Context) -> Reading:
     if c.times is None and (c.lost(TTFT) or not silent):
         return (probe.answered(c) if c.cannot(TTFT) else None) or missing(c, TTFT)
     inside = sum(x.last for x in (c.running, c.waiting) if x is not None)
-    return number(c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside)
+    seen = c.first_tokens + c.finished + (c.growth("llm_generation_tokens_total") or 0.0) + inside
+    unknown = c.unusable(*INSIDE) if seen == 0 else None  # a server that hangs shows nothing else than who is inside
+    return missing(c, unknown) if unknown else number(seen)
 
 
 def silent_failures(c: Context) -> Reading:

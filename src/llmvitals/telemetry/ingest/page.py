@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from llmvitals.errors import PageError, UnreachableError
@@ -150,11 +151,17 @@ def bounded(pieces: Iterable[bytes], limits: Limits) -> bytes:
             raise TooLargeError
         kept += piece
         if len(kept) > limits.max_page_bytes:
-            longest = limits.max_line_bytes + 1
-            kept = bytearray(b"\n".join(line[:longest] for line in bytes(kept).split(b"\n")))
+            # in place of a list of all lines, which would take several times the page
+            kept = bytearray(_over_long(limits.max_line_bytes + 1).sub(rb"\1", kept))
             if len(kept) > limits.max_page_bytes // 2:  # so that this happens a few times at most
                 raise TooLargeError
     return bytes(kept)
+
+
+@lru_cache(maxsize=8)
+def _over_long(longest: int) -> re.Pattern[bytes]:
+    """A line of more than so many bytes, with those that are kept of it as its group."""
+    return re.compile(rb"([^\n]{%d})[^\n]+" % longest)
 
 
 def inflate(body: bytes, limit: int) -> bytes:

@@ -13,6 +13,8 @@ from llmvitals.telemetry.ingest.reader import Read
 from llmvitals.telemetry.mapping import BLANKED, UNUSABLE, Adapter, Entry, FamilyGap, Parts, Row, plain_name, scale_of
 
 _BOUNDLESS = "nothing bounds it: the page says +Inf"
+_HALF = "the page holds only a part of the histogram"
+_TOP = ("le", "+Inf")
 _WORD = 8  # characters of a name that is surely one of a series
 _MOST_MARKS = 64  # kinds of page that one target is remembered to have shown
 
@@ -40,6 +42,8 @@ class Settle:
             bad += _unsaid(parts, shaky, self._fed)
         if bad:
             _withhold(parts.samples, shown, bad)
+        if _uneven(parts.samples):
+            _mend_halves(parts, {family for lost in read.lost for family in lost.families})
         known = self._facts.get(parts.marks)
         if known is None:
             if len(self._facts) >= _MOST_MARKS:
@@ -164,6 +168,50 @@ def _withhold(samples: dict[Series, float], shown: set[Series], bad: list[Bad]) 
             all(labels.get(name, value) == value for name, value in series.labels if name != "le") for labels in own
         ):
             del samples[series]
+
+
+def _uneven(samples: Mapping[Series, float]) -> bool:
+    """Whether some histogram may lack a part. Each page is asked, so whole ones are told by counting alone."""
+    tops = sums = counts = 0
+    spread: set[str] = set()
+    topped: set[str] = set()
+    for series in samples:
+        name = series.name
+        if name.endswith("_bucket"):
+            spread.add(name)
+            if _TOP in series.labels:
+                topped.add(name)
+                tops += 1
+        elif name.endswith("_sum"):
+            sums += 1
+        elif name.endswith("_count"):
+            counts += 1
+    return bool(spread) and (spread != topped or not sums == counts == tops)
+
+
+def _mend_halves(parts: Parts, told: set[str]) -> None:
+    """Histograms of which a page holds a part: it was cut, or its program stops halfway.
+
+    Without the highest bucket nothing can be said of one: it is left out, and a gap says so (``told``: families that have one
+    already). Without its count, that bucket is the count: every observation is in it.
+    """
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Series]] = {}
+    for series in parts.samples:
+        if series.name.endswith(("_bucket", "_sum", "_count")) and (family := _family(series)):
+            labels = tuple(pair for pair in series.labels if pair[0] != "le")
+            groups.setdefault((family, labels), []).append(series)
+    for (family, labels), members in groups.items():
+        names = {series.name.removeprefix(family) for series in members}
+        top = next((parts.samples[series] for series in members if _TOP in series.labels), None)
+        if "_bucket" not in names:
+            continue  # sources that tell no buckets at all are mapped so, and say so
+        if top is not None:
+            parts.samples.setdefault(Series(f"{family}_count", labels), top)
+            continue
+        for series in members:
+            del parts.samples[series]
+        if family not in told:
+            parts.gaps.append(FamilyGap(family, GapKind.MISSING, _HALF, _whose(dict(labels))))
 
 
 def _fed_by(row: Row, adapter: Adapter) -> tuple[str, ...]:
