@@ -222,7 +222,9 @@ def test_what_a_shell_would_run_is_told_apart(tmp_path: Path) -> None:
     page = tmp_path / "x.md"
     page.write_text(
         "text\n```sh\n# a comment\nA=1 curl -s \\\n  http://a/b | jq .x > out # why\n$ kubectl get pods && ls\n```\n"
+        "as `helm\nlist -a`, or `helm list`\n"
     )
     assert [one.words for one in commands(page)] == [
         ("A=1", "curl", "-s", "http://a/b"), ("jq", ".x"), ("kubectl", "get", "pods"), ("ls",),
+        ("helm", "list", "-a"),
     ]  # fmt: skip

@@ -21,6 +21,7 @@ from support.manifests import (
     pods,
     problems,
     round_trip,
+    selects,
 )
 
 pytestmark = pytest.mark.kubernetes
@@ -103,6 +104,23 @@ def test_a_component_goes_on_top_of_everything(component: Path, tmp_path: Path) 
     made = built(own(tmp_path, KUBERNETES / "all", components=(component,), images=[], **more))
     assert [wrong for one in made for wrong in problems(one)] == []
     assert [one for one in made if one not in plain], "it changes something"
+
+
+def test_a_service_monitor_takes_the_place_of_the_pod_monitor_and_scrapes_alike(tmp_path: Path) -> None:
+    """What differs is one label more to drop: the operator adds the Service's name."""
+    component = KUBERNETES / "components" / "servicemonitor"
+    made = built(own(tmp_path, KUBERNETES / "all", components=(component,), namespace="llmvitals"))
+    assert [one["metadata"]["name"] for one in made if one["kind"] == "PodMonitor"] == ["llmvitals-sidecar"]
+    (before,) = named(built(KUBERNETES / "all"), "PodMonitor", "llmvitals")["spec"]["podMetricsEndpoints"]
+    monitor = named(made, "ServiceMonitor")
+    (point,) = monitor["spec"]["endpoints"]
+    *first, last = before["relabelings"]
+    assert point == {**before, "relabelings": [*first, {**last, "regex": f"{last['regex']}|service"}]}
+    services = [one for one in made if one["kind"] == "Service"]
+    taken = [one for one in services if selects(monitor["spec"]["selector"], one["metadata"]["labels"])]
+    assert [one["metadata"]["name"] for one in taken] == ["llmvitals"]
+    assert point["port"] in {port["name"] for port in taken[0]["spec"]["ports"]}
+    assert monitor["metadata"]["namespace"] == taken[0]["metadata"]["namespace"]
 
 
 def test_a_change_of_the_settings_is_another_pod(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from support.manifests import ROOT, Manifest, built, containers, documents, prob
 from support.tools import needed
 
 SHELL = re.compile(r"^```(?:sh|bash|shell)\n(.*?)^```", flags=re.M | re.S)
+FENCED = re.compile(r"^```.*?^```", flags=re.M | re.S)
+IN_TEXT = re.compile(r"`((?:kubectl|helm|docker|llmvitals)\s[a-z][^`\s]*\s[^`]+)`")
 ROUTES = {route.path for route in Site(Board(), Settings()).app().routes}
 Words = Sequence[str]
 
@@ -64,15 +66,19 @@ class World:
 
 
 def commands(document: Path) -> Iterator[Command]:
-    """Each command in the blocks of shell of a document; a pipe or a list is several. Comments, prompts and outputs are none."""
-    for block in SHELL.finditer(document.read_text(encoding="utf-8")):
-        first = document.read_text(encoding="utf-8")[: block.start()].count("\n") + 2
-        text = re.sub(r"\\\n\s*", " ", block[1])
-        for number, line in enumerate(text.splitlines()):
-            words = shlex.split(line.removeprefix("$ "), comments=True)
-            place = f"{document.name}:{first + number}"
-            for part in _split(words):
-                yield Command(place, tuple(part))
+    """Each command in the blocks of shell of a document, and in its text; a pipe or a list is several.
+
+    A program and one word, in the text, is a name and no command. Comments, prompts and what comes out are none.
+    """
+    whole = document.read_text(encoding="utf-8")
+    found = [(block.start(1), block[1]) for block in SHELL.finditer(whole)]
+    text = FENCED.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), whole)
+    found += [(span.start(1), re.sub(r"\s+", " ", span[1])) for span in IN_TEXT.finditer(text)]
+    for start, block in sorted(found):
+        first = whole[:start].count("\n") + 1
+        for number, line in enumerate(re.sub(r"\\\n\s*", " ", block).splitlines()):
+            for part in _split(shlex.split(line.removeprefix("$ "), comments=True)):
+                yield Command(f"{document.name}:{first + number}", tuple(part))
 
 
 def check(command: Command, world: World) -> None:
@@ -158,10 +164,8 @@ def _objects(verb: str, rest: Words, words: Words, world: World) -> None:
         changed = _locally(verb, rest, words, target)
         assert changed != target, "it changes nothing"
         assert problems(changed) == []
-    elif verb in {"create"}:
-        return
-    elif "/" in rest[-1] or "/" in rest[0]:
-        kind, _, name = next(word for word in rest if "/" in word).partition("/")
+    elif whole := next((word for word in rest if "/" in word), ""):
+        kind, _, name = whole.partition("/")
         (target,) = [o for o in _of(kind, world) if o["metadata"]["name"] == name]
         if verb == "port-forward":
             port = int(rest[-1].rpartition(":")[2])
