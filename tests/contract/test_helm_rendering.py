@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from llmvitals import __version__
-from support.charts import CHART, NO_BOARDS, OPERATOR, helm, pairwise, put, rendered
+from llmvitals.alerts import rules
+from llmvitals.settings import Settings, Slo
+from support.charts import CHART, NO_BOARDS, OPERATOR, helm, pairwise, put, rendered, template
 from support.manifests import ROOT, containers, named, pods, problems, selects
 
 pytestmark = pytest.mark.helm
@@ -84,16 +86,16 @@ def test_whatever_is_switched_the_objects_are_valid_and_hang_together(row):
     assert ("ClusterRole" in kinds, "Role" in kinds) == (row["rbac"] == {}, "namespaces" in row["rbac"])
     assert ("PrometheusRule" in kinds) == row["rules"].get("enabled", True)
     assert ("Deployment" in kinds) == row["app.enabled"]
-    for workload, template in pods(manifests):
-        labels, spec = template["metadata"]["labels"], template["spec"]
+    for workload, pod in pods(manifests):
+        labels, spec = pod["metadata"]["labels"], pod["spec"]
         assert selects(workload["spec"]["selector"], labels)
         volumes = {one["name"] for one in spec["volumes"]}
-        assert {m["name"] for c in containers(template) for m in c["volumeMounts"]} == volumes
+        assert {m["name"] for c in containers(pod) for m in c["volumeMounts"]} == volumes
         maps = {one["configMap"]["name"] for one in spec["volumes"] if "configMap" in one}
         assert maps <= {one["metadata"]["name"] for one in manifests if one["kind"] == "ConfigMap"}
         service = named(manifests, "Service", workload["metadata"]["name"])["spec"]
         assert service["selector"].items() <= labels.items()
-        ports = {one["name"] for c in containers(template) for one in c["ports"]}
+        ports = {one["name"] for c in containers(pod) for one in c["ports"]}
         assert {one["targetPort"] for one in service["ports"]} <= ports
         policies = [
             one for one in manifests if one["kind"] == "NetworkPolicy" and selects(one["spec"]["podSelector"], labels)
@@ -219,3 +221,18 @@ def test_rules_and_boards_are_those_of_the_repository():
     assert {name: data.rstrip("\n") for name, data in boards.items()} == {
         name: data.rstrip("\n") for name, data in files.items()
     }
+
+
+def test_rules_for_promises_of_your_own_are_what_generate_writes(tmp_path):
+    """The file as it is written, through helm's --set-file."""
+    files = rules.files(Settings(slo=Slo(ttft_seconds=0.5)))
+    (tmp_path / "rules.yaml").write_text(files["alerts/prometheusrule.yaml"], encoding="utf-8")
+    made = rendered(NO_BOARDS, *OPERATOR, "--set-file", f"rules.file={tmp_path / 'rules.yaml'}")
+    spec = yaml.load(files["alerts/prometheusrule.yaml"], Loader=yaml.CSafeLoader)["spec"]
+    assert named(made, "PrometheusRule")["spec"] == spec
+    assert spec != named(rendered(NO_BOARDS, *OPERATOR), "PrometheusRule")["spec"]
+
+
+def test_a_file_of_rules_that_is_none_is_told():
+    done = template(put(NO_BOARDS, ("rules", "file"), "groups: []"), *OPERATOR)
+    assert "rules.file holds no spec" in done.stderr

@@ -40,6 +40,7 @@ OTHER: dict[tuple[str, ...], Any] = {
     ("monitoring", "scrapeTimeout"): "5s",
     ("monitoring", "endpoint"): {"scheme": "https"},
     ("rules", "enabled"): False,
+    ("rules", "file"): "spec:\n  groups: []\n",
     ("tolerations",): [{"operator": "Exists"}],
     ("affinity",): {"nodeAffinity": None},
     ("app", "image", "pullPolicy"): "Never",
@@ -175,6 +176,14 @@ def test_a_misspelt_key_is_refused_by_its_name_wherever_it_stands():
 )
 def test_a_value_of_another_kind_is_refused_by_its_name(values, told):
     assert told in refused({**NO_BOARDS, **values})
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_examples_of_the_page_are_taken(number):
+    examples = re.findall(r"```yaml\n(.+?)```", (CHART / "README.md").read_text(encoding="utf-8"), re.S)
+    assert len(examples) == 2
+    manifests = rendered({**NO_BOARDS, **yaml.safe_load(examples[number])}, *OPERATOR)
+    assert [told for one in manifests for told in problems(one)] == []
 
 
 def test_the_schema_knows_every_setting():
