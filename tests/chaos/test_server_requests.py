@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
 import logging
@@ -11,8 +12,10 @@ import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
+import bcrypt
 import pytest
 import requests
+import yaml
 
 from llmvitals.exporters import server as site
 from llmvitals.exporters import shared
@@ -20,7 +23,7 @@ from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
 from llmvitals.telemetry.ingest import RawPage
-from support.attackers import answer
+from support.attackers import answer, closed, connected, sent
 from support.hostile import vllm_page
 from support.reliability import Part
 from support.waiting import wait_for
@@ -255,3 +258,40 @@ def test_a_hundred_unknown_signals_cost_what_none_costs():
         assert requests.get(f"{one.url}/history?instance=t1&{query}", timeout=10).content == plain
         twice = requests.get(f"{one.url}/history?instance=t1&{'&'.join(['signal=*'] * 100)}", timeout=10)
         assert twice.content == requests.get(f"{one.url}/history?instance=t1&signal=*", timeout=10).content
+
+
+# -- who guesses ------------------------------------------------------------------------------------------------------
+def test_who_guesses_passwords_keeps_nobody_else_out(tmp_path, reliability):
+    right = bcrypt.hashpw(b"right", bcrypt.gensalt(10)).decode()
+    web = tmp_path / "web.yml"
+    web.write_text(yaml.safe_dump({"basic_auth_users": {"prometheus": right}}))
+    limits = Limits(listen="127.0.0.1:0", interval_seconds=0.3, timeout_seconds=2.0, web_config=str(web))
+    with Exporter(Settings(targets=TARGETS, exporter=limits), fetch=Inside()) as one:
+        guess = base64.b64encode(b"prometheus:wrong").decode()
+        asked = f"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {guess}\r\n\r\n".encode()
+        guessers = connected(address(one), 200, sources=["127.0.0.2"])
+        sent(guessers, asked * 20)
+        told = [
+            requests.get(one.url + "/metrics", auth=("prometheus", "right"), timeout=10).status_code for _ in range(3)
+        ]
+        codes = one._site.own.requests
+        wait_for(lambda: codes["/metrics", "429"] and codes["/metrics", "401"], "both answers to guesses")
+        closed(guessers)
+    assert told == [200, 200, 200]
+    reliability(
+        Part.SCRAPER,
+        "200 connections of one address that guess passwords, 20 times each",
+        "a scraper elsewhere is let in within its time limit",
+        "let in; most guesses are answered 429 without a hash",
+    )
+
+
+@pytest.mark.parametrize("password", ["a\0b", "x" * 5000, "ä" * 100, ""])
+def test_a_password_of_any_form_is_wrong_and_no_fault(tmp_path, password):
+    web = tmp_path / "web.yml"
+    web.write_text(yaml.safe_dump({"basic_auth_users": {"a": bcrypt.hashpw(b"b", bcrypt.gensalt(4)).decode()}}))
+    limits = Limits(listen="127.0.0.1:0", interval_seconds=0.3, timeout_seconds=2.0, web_config=str(web))
+    with Exporter(Settings(targets=TARGETS, exporter=limits), fetch=Inside()) as one:
+        for user in ("a", "nobody"):
+            answered = requests.get(one.url + "/", auth=(user, password.encode()), timeout=10)
+            assert (answered.status_code, answered.text) == (401, "Unauthorized\n")

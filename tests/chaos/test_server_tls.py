@@ -14,8 +14,9 @@ import requests
 import yaml
 
 from llmvitals.errors import SettingsError
-from llmvitals.exporters import guard, renewal
+from llmvitals.exporters import guard, renewal, web_config
 from llmvitals.exporters.lifecycle import Exporter
+from llmvitals.exporters.spans.grpc_tls import check_tls
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
 from llmvitals.telemetry.ingest import RawPage
@@ -245,3 +246,12 @@ def test_users_that_change_count_without_a_signal(tmp_path, monkeypatch):
         path.write_text("{}")
         wait_for(lambda: status() == 200, "the open door", seconds=10)
         assert running._web.ok
+
+
+def test_a_receiver_that_cannot_look_at_names_does_not_begin(tmp_path):
+    ca = tls.authority(tmp_path, "ca")
+    tls.signed(tmp_path, "server", ca)
+    policy = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.crt"}
+    loaded = web_config.load(web(tmp_path, client_allowed_sans=["a.example"], **policy))
+    with pytest.raises(SettingsError, match="client_allowed_sans cannot be kept over gRPC"):
+        check_tls(loaded)

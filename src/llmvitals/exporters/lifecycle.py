@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import resource
 import signal
 import socket
 import threading
@@ -35,6 +36,9 @@ LINGER_SECONDS = 1.0
 """How long ``stop`` waits for a cycle under way; its thread is a daemon and posts nothing that anybody would read."""
 
 _OBEYED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+MOST_FILES = 65_536
+"""Of open files no more are asked for than any load of ours could need."""
 
 GC_THRESHOLDS = (20_000, 10, 20)
 """Values made between two searches for reference cycles, and how many of these until older values are searched too.
@@ -216,6 +220,14 @@ def serve(read: Callable[[], Settings], *, fetch: Fetch | None = None) -> None:
         finally:
             exporter.stop()
     log("stopped")
+
+
+def _allow_files() -> None:
+    """Have as many files open as the system lets us: shells and old service managers begin at 1024 for the sake of ``select``."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextmanager

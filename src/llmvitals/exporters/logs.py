@@ -33,7 +33,8 @@ class LineFormatter(logging.Formatter):
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         message = record.getMessage()
         parts = [f"ts={moment}.{int(record.msecs):03d}Z", pair("level", record.levelname.lower())]
-        parts.append(message if message.startswith("event=") else pair("msg", message))
+        ours = record.name == LOGGER.name and message.startswith("event=")
+        parts.append(message if ours else pair("msg", message))
         if record.exc_info:
             parts.append(pair("error", self.formatException(record.exc_info)))
         return " ".join(parts)
