@@ -77,17 +77,13 @@ def words_of(failure: BaseException, *, timeout_s: float, mib: float) -> str:
     tls = next((one for one in chain if isinstance(one, ssl.SSLError)), None)
     if tls is not None and (words := _tls(tls)):
         return words
-    if any(isinstance(one, http.client.LineTooLong) or "headers" in str(one) for one in chain if _of_http(one)):
+    if any("header" in str(one) for one in chain if isinstance(one, http.client.HTTPException)):
         return "its headers are longer than what is read"
     reason = getattr(failure, "reason", None)
     cause = reason if isinstance(reason, BaseException) else failure
     text = next((words for kind, words in _FAILURES if isinstance(cause, kind)), "could not be asked ({error})")
     whole = str(cause).split("\n", 1)[0]
     return text.format(timeout=timeout_s, mib=mib, error=whole[:120], whole=whole)
-
-
-def _of_http(failure: BaseException) -> bool:
-    return isinstance(failure, http.client.HTTPException)
 
 
 def _tls(failure: ssl.SSLError) -> str:

@@ -92,6 +92,8 @@ class Fetcher:
             secrets = asked.secrets
             with watchdog(timeout_s, reach_of(access.allow_addresses)) as dog:
                 status, body = self._follow(asked, began + timeout_s, dog)
+            if dog.fired:  # what was cut off may look like a whole answer
+                raise TimeUpError
             body = masked(body, secrets)
         except RedirectedError as redirect:
             status, error = redirect.status, str(redirect)
