@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import yaml
 from msgspec import structs
 
 from llmvitals import data
+from llmvitals.cli import leash
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings, Source
 
@@ -66,7 +68,8 @@ def installed() -> bool:
 def app_child(settings: Settings, exporter_url: str, *, name: str, port: int) -> Iterator[AppChild]:
     """The app on loopback, with the exporter as its first source, called ``name``; gone when the context closes.
 
-    It gets a session of its own, so that Ctrl-C in the terminal reaches only the parent, which ends it in order.
+    It gets a session of its own, so that Ctrl-C in the terminal reaches only the parent, which ends it in order. A parent that is
+    killed takes it along (:mod:`llmvitals.cli.leash`); call it from the main thread, whose end counts as the parent's.
     """
     script = data.folder("app") / "streamlit_app.py"
     sources = (Source(name=name, url=exporter_url, kind="exporter"), *settings.sources)
@@ -81,9 +84,10 @@ def app_child(settings: Settings, exporter_url: str, *, name: str, port: int) ->
             "--server.fileWatcherType=none",
             "--browser.gatherUsageStats=false",
         )
+        leashed = (sys.executable, leash.__file__, str(os.getpid()))
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", str(script), *flags, "--", "--settings", str(file)],
+                [*leashed, "-m", "streamlit", "run", str(script), *flags, "--", "--settings", str(file)],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

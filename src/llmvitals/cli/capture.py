@@ -12,6 +12,7 @@ from llmvitals.cli.duration import duration
 from llmvitals.cli.screen import err, progress
 from llmvitals.cli.targets import reachable
 from llmvitals.cli.wanted import live_targets, watched
+from llmvitals.errors import CaptureError
 from llmvitals.exporters.watch import limits_of
 from llmvitals.settings import Target
 from llmvitals.sources.assemble import CANONICAL_KIND, companions
@@ -60,6 +61,7 @@ def command(
     reachable(probe(wanted, timeout_s=timeout, limits=limits))
     total = (int(seconds / interval + 1e-9) + 1) * len(both)
     lock = threading.Lock()  # the machine is looked at from a thread of its own
+    failed: list[CaptureError] = []  # there; it ends the recording here
     with recorder:
         try:
             with progress(f"recording to {output}", total) as advance:
@@ -68,7 +70,15 @@ def command(
                     with lock:
                         recorder.add(name, page)
 
+                def aside(target: Target, page: RawPage) -> None:
+                    try:
+                        note(beside_name(target), page)
+                    except CaptureError as error:
+                        failed.append(error)
+
                 def keep(target: Target, page: RawPage) -> None:
+                    if failed:
+                        raise failed[0]
                     note(name_of(target), page)
                     advance(f"{name_of(target)}: {page.error or page.status}")
 
@@ -77,7 +87,7 @@ def command(
                     here,
                     interval=interval,
                     timeout_s=timeout,
-                    on_sight=lambda target, page: note(beside_name(target), page),
+                    on_sight=aside,
                 ):
                     pages(
                         [target for target, _ in both],
