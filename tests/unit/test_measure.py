@@ -7,6 +7,7 @@ import math
 import pytest
 
 from llmvitals.series import Snapshot, Track, Window, series
+from llmvitals.signals import measure
 from llmvitals.signals.measure import (
     Hist,
     Line,
@@ -214,6 +215,24 @@ def test_binomial_tail(bad, n, p, chance):
 def test_binomial_tail_agrees_with_exact_fractions_at_a_thousand():
     exact = sum(math.comb(1000, k) * 19 ** (1000 - k) for k in range(70, 1001)) / 20**1000
     assert binomial_tail(70, 1000, 0.05) == pytest.approx(exact, rel=1e-7)
+
+
+@pytest.mark.parametrize("bad", [480, 500, 550, 600, 650, 700])
+def test_beyond_what_is_summed_the_tail_is_still_that_of_the_sum(bad, monkeypatch):
+    n = 10_001  # the first that is not
+    near = binomial_tail(bad, n, 0.05)
+    monkeypatch.setattr(measure, "SUMMED", n)
+    assert near == pytest.approx(binomial_tail(bad, n, 0.05), rel=1e-3)
+
+
+def test_any_number_of_trials_has_a_tail_at_once():
+    n = 2**64
+    for bad in (1, n // 40, n // 20, n // 10, n - 1, n):
+        assert 0.0 <= binomial_tail(bad, n, 0.05) <= 1.0
+    assert binomial_tail(n // 40, n, 0.05) == pytest.approx(1.0)
+    assert binomial_tail(n // 10, n, 0.05) == 0.0
+    half = binomial_tail(n // 20, n, 0.05)
+    assert half == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ the algebra cannot say. The id is the panel's, the evidence's, the gauge's (``ll
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -614,6 +615,14 @@ def computed(context: Context, *, only: Collection[str] = ()) -> dict[str, Readi
 
 
 def _one(signal: Signal, context: Context) -> Reading:
+    """A signal's number. Divided by next to nothing it would be infinite, and nothing that is infinite is a number."""
+    reading = _read(signal, context)
+    if reading.value is None or math.isfinite(reading.value):
+        return reading
+    return Reading(None, gap=Gap(GapKind.MISSING, "what the page counts is too large or too small to be divided"))
+
+
+def _read(signal: Signal, context: Context) -> Reading:
     if signal.derive is not None:
         return signal.derive(context)
     assert signal.expr is not None

@@ -196,18 +196,44 @@ def percentile(values: tuple[float, ...], q: float) -> float:
     return ordered[min(len(ordered) - 1, max(0, math.ceil(q * len(ordered)) - 1))]
 
 
+SUMMED = 10_000
+"""Trials up to which a binomial tail is summed term by term; beyond, that takes long and says nothing more."""
+
+
 def binomial_tail(bad: int, n: int, p: float) -> float:
-    """P(X >= bad) for X ~ Binomial(n, p): how likely so many breaches are when the promise is just kept."""
+    """P(X >= bad) for X ~ Binomial(n, p): how likely so many breaches are when the promise is just kept.
+
+    Beyond :data:`SUMMED` trials by the normal approximation of Peizer and Pratt (Journal of the American Statistical
+    Association 63, 1968, page 1416), which costs the same for any number: the counts are the page's, and may be anything.
+    """
     if bad <= 0:
         return 1.0
     if bad > n:
         return 0.0
+    if n > SUMMED and 0.0 < p < 1.0:
+        return _tail_of_many(bad, n, p)
     log_p, log_q = math.log(p), math.log1p(-p)
     terms = (
         math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
         for k in range(bad, n + 1)
     )
     return min(1.0, math.fsum(terms))
+
+
+def _tail_of_many(bad: int, n: int, p: float) -> float:
+    q, few, many = 1.0 - p, bad - 1, n - bad + 1
+    away = few + 2 / 3 - (n + 1 / 3) * p + 0.02 * (q / (few + 1) - p / many + (q - 0.5) / (n + 1))
+    skewed = 1.0 + q * _skew((few + 0.5) / (n * p)) + p * _skew((many - 0.5) / (n * q))
+    z = away * math.sqrt(max(0.0, skewed) / ((n + 1 / 6) * p * q))
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
+
+
+def _skew(x: float) -> float:
+    """Peizer and Pratt's g(x) = (1 - x^2 + 2 x ln x) / (1 - x)^2; near 1 by its series, where nothing of it would be left."""
+    away = x - 1.0
+    if abs(away) < 1e-3:
+        return away * (-1 / 3 + away * (1 / 6 - away / 10))
+    return (1.0 - x * x + 2.0 * x * math.log(x)) / (away * away)
 
 
 def mann_kendall_z(values: tuple[float, ...]) -> float:

@@ -17,6 +17,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.schema import FAMILIES, Family, Kind, Origin, family_of, origin_of
 from llmvitals.series import Series, Snapshot
 from llmvitals.telemetry.engines.support import engine_map
+from llmvitals.telemetry.ingest.exposition import MOST, countable
 from llmvitals.telemetry.ingest.ingest import Ingest
 from llmvitals.telemetry.ingest.lines import Line, Page, Warned, Warnings, read_lines
 from llmvitals.telemetry.ingest.page import Limits, RawPage, plain, readable
@@ -208,6 +209,7 @@ _ODD: tuple[tuple[Callable[[float], bool], str], ...] = (
     (math.isnan, "is no data"),
     (math.isinf, "is infinite"),
     (lambda value: value < 0.0, "is negative"),
+    (lambda value: value >= MOST, "is more than a counter can hold"),
     (lambda value: True, "is outside its range, or stands for 'blank'"),
 )
 
@@ -216,9 +218,10 @@ def _judge(line: Line, entry: Entry | None, series: Series, family: Family, warn
     """Warn of a number that cannot be, as reading judges it."""
     value = line.value
     if entry is None:
-        fine = (value >= 0.0 and not math.isinf(value)) or boundless(series, value)
+        fine = 0.0 <= value < MOST or boundless(series, value)
     else:
-        fine = value == entry.row.nothing or usable(entry, value) is not None
+        known = countable(value)
+        fine = known == entry.row.nothing or usable(entry, known) is not None
     if not fine:
         what = next(words for test, words in _ODD if test(value))
         text = f"{line.text[:60]} {what}: it is not taken as {family.name}"

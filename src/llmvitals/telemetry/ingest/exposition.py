@@ -30,12 +30,22 @@ def has_timestamp(line: bytes) -> bool:
     return found is not None and found[3] is not None
 
 
+MOST = 2.0**64
+"""No number of a page reaches it: it is one more than a counter of 64 bits holds. What does is a page gone wrong, and sums and
+products of such numbers are no longer numbers."""
+
+
 def number(text: bytes) -> float:
     """The number a value's text stands for, NaN where it is none."""
     try:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def countable(value: float) -> float:
+    """The value, NaN where it is a number beyond :data:`MOST`; an infinite one stays, since limits may be."""
+    return math.nan if MOST <= value < math.inf else value
 
 
 def quoted(series_text: bytes) -> list[bytes]:

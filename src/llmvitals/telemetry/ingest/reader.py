@@ -15,7 +15,9 @@ from enum import StrEnum
 from llmvitals.errors import PageError
 from llmvitals.series import Series
 from llmvitals.telemetry.ingest.exposition import (
+    MOST,
     canonical_le,
+    countable,
     name_of,
     number,
     parse_series,
@@ -148,7 +150,7 @@ class Reader:
         marks: list[str] = []
         odd: list[tuple[Series, float]] = []
         lost = self._lost = []
-        top = math.inf
+        top = MOST
         for line in self._whole(body).splitlines():
             head, _, text = line.rpartition(b" ")
             meaning = known.get(head, new)
@@ -170,7 +172,7 @@ class Reader:
             elif isinstance(meaning, Lost):
                 lost.append(meaning)
             elif meaning is not None:
-                specials[meaning] = number(text)
+                specials[meaning] = countable(number(text))
         if len(samples) + len(specials) > self._limits.max_samples:
             raise PageError(
                 f"the page has more than {self._limits.max_samples} samples",

@@ -1,0 +1,58 @@
+"""Numbers that no counter holds: each is withheld, its family named, and what stands beside it read as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmvitals.exporters.cycle import replay
+from llmvitals.settings import Settings, Target
+from llmvitals.telemetry.ingest import Ingest, RawPage
+from llmvitals.telemetry.ingest.check import check
+
+PAGE = b"""# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m"} %s
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{model_name="m"} 3
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="1.0"} 1
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} %s
+vllm:time_to_first_token_seconds_sum{model_name="m"} 1
+vllm:time_to_first_token_seconds_count{model_name="m"} %s
+"""
+
+
+def read(text: bytes) -> dict[str, float]:
+    page = RawPage(1.0, 0.1, 200, PAGE % (text, b"2", b"2"))
+    return {series.name: value for series, value in Ingest(instance="i", kind="vllm").snapshot(page).samples.items()}
+
+
+@pytest.mark.parametrize("text", [b"1e308", b"18446744073709551616", b"9" * 300])
+def test_a_number_that_no_counter_holds_is_none(text: bytes) -> None:
+    samples = read(text)
+    assert "llm_requests_running" not in samples
+    assert samples["llm_requests_waiting"] == 3.0
+    told = check(RawPage(1.0, 0.1, 200, PAGE % (text, b"2", b"2")), place="i", kind="vllm")
+    assert [w.what for w in told.warnings if "more than a counter can hold" in w.what]
+
+
+def test_the_largest_one_that_a_counter_holds_is_one() -> None:
+    assert read(b"18446744073709549568")["llm_requests_running"] == 18446744073709549568.0
+
+
+def test_counts_of_any_size_are_judged_at_once() -> None:
+    """A histogram that grows by 2^60 between two pages: the odds of so many breaches are not summed one by one."""
+    pages = [RawPage(1000.0 + 15 * i, 0.1, 200, PAGE % (b"1", n, n)) for i, n in enumerate((b"1", b"%d" % 2**60))]
+    *_, last = replay(pages, Settings(), target=Target(url="http://e:1", name="e", kind="vllm"))
+    assert [one.ok for one in last.collected if one.collector == "triage"] == [True]
+    assert last.scopes[0].readings["harm_p"].value is not None
+
+
+def test_what_is_divided_by_next_to_nothing_is_no_number() -> None:
+    """A gauge of the smallest number that a float holds: times the batch was replaced would be infinite."""
+    text = b'vllm:num_requests_running{model_name="m"} 5e-324\nvllm:request_success_total{model_name="m"} %d\n'
+    pages = [RawPage(1000.0 + 15 * i, 0.1, 200, text % (100 * i)) for i in range(3)]
+    *_, last = replay(pages, Settings(), target=Target(url="http://e:1", name="e", kind="vllm"))
+    reading = last.scopes[0].readings["turnover_ratio"]
+    assert reading.gap is not None
+    assert "too large or too small" in reading.gap.why
+    assert [line for line in last.page.splitlines() if line.lower().endswith((b" inf", b"+inf", b" nan"))] == []
