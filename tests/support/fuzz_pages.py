@@ -137,7 +137,56 @@ def _wrap(draft: Draft, random: Random) -> None:
     draft.pack = random.choice((gzip.compress, lambda body: b"\xef\xbb\xbf" + body, lambda body: b"\n\n" + body))
 
 
-CHANGES = (_edit, _edit, _edit, _remove, _drop, _twice, _value, _value, _label, _type, _move, _again, _ends, _wrap)
+HUGE = (
+    b"1e308", b"1.7976931348623157e308", b"9" * 400, b"1" * 5000, b"18446744073709551616", b"9007199254740993", b"1e-400",
+    b"4.9e-324", b"1_000", b"+5", b".5", b"5.", b"1E5", b"0x1p3", b"-0.0", b"1e+05", b"00012",
+)  # fmt: skip
+"""Numbers at the ends of what a float holds, and spellings that some readers of numbers take and others do not."""
+
+
+def _huge(draft: Draft, random: Random) -> None:
+    at = random.choice(_samples(draft))
+    draft.put(at, draft.touch(at).rpartition(b" ")[0] + b" " + random.choice(HUGE))
+
+
+def _escape(draft: Draft, random: Random) -> None:
+    """Backslashes in a label's value: an odd number eats the quote behind it."""
+    at = random.choice(_samples(draft))
+    line = draft.touch(at)
+    deep = b"\\" * random.choice((1, 2, 3, 7, 64, 2001)) + random.choice((b"", b"n", b'"', b"t", b"u0041", b"\xff"))
+    draft.put(at, line.replace(b'="', b'="' + deep, 1))
+
+
+def _exemplar(draft: Draft, random: Random) -> None:
+    """What OpenMetrics may have behind a value."""
+    at = random.choice(_samples(draft))
+    tail = random.choice(
+        (
+            b' # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.5 1700000000.123',
+            b' # {trace_id="x"} NaN',
+            b" # {} 1",
+            b" # {",
+            b" 1700000000.123",
+            b' 1700000000000 # {a="b",a="c"} 1e999 -5',
+            b" -9223372036854775809",
+        )
+    )
+    draft.put(at, draft.touch(at) + tail)
+
+
+def _swap(draft: Draft, random: Random) -> None:
+    """The labels of one line on another's name."""
+    one, other = random.choice(_samples(draft)), random.choice(_samples(draft))
+    first, second = draft.touch(one), draft.touch(other)
+    (name, brace, labels), (name2, brace2, labels2) = first.partition(b"{"), second.partition(b"{")
+    draft.put(one, name + brace2 + labels2)
+    draft.put(other, name2 + brace + labels)
+
+
+CHANGES = (
+    *(_edit, _edit, _edit, _remove, _drop, _twice, _value, _value, _label, _type, _move, _again, _ends, _wrap),
+    *(_huge, _escape, _exemplar, _swap),
+)
 
 
 def changed(seed: bytes, random: Random, most: int = 5) -> Draft:
