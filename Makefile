@@ -1,7 +1,7 @@
 # The two commands are `make run` and `make test`; `make help` lists the rest. Each makes what it needs and says so.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-gpu reliability lint format types contract generate check-generated schemas pictures app-pictures words noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel bench fuzz pins clean env-run env-test
+.PHONY: help run test test-gpu reliability lint format types contract generate check-generated schemas pictures app-pictures words noise score e2e-vllm e2e-gateways e2e-requests e2e-grafana wheel sbom advisories bench fuzz pins clean env-run env-test
 
 RUN := .venv-run/bin
 TEST := .venv-test/bin
@@ -31,9 +31,12 @@ reliability: env-test ## run what breaks things, and write the table of docs/rel
 	PYTHONPATH=src LLMVITALS_WRITE_RELIABILITY=1 $(TEST)/pytest -n 2 --dist loadfile \
 		$$(grep -rlw reliability tests --include='test_*.py') $(ARGS)
 
-lint: env-test ## ruff: rules and format
+lint: env-test ## ruff: rules and format; hadolint: the Dockerfile
 	$(TEST)/ruff check .
 	$(TEST)/ruff format --check .
+	@# It comes with the environment on Linux on x86_64.
+	@if [ -x $(TEST)/hadolint ]; then echo '$(TEST)/hadolint exporters/Dockerfile'; $(TEST)/hadolint exporters/Dockerfile; \
+		else echo 'left out: hadolint, which has no package for this machine'; fi
 
 format: env-test ## ruff: mend what can be mended
 	$(TEST)/ruff check --fix .
@@ -91,12 +94,20 @@ e2e-grafana: env-run ## boards brought to a real Grafana and every panel asked: 
 wheel: env-test ## build the wheel into dist/
 	@scripts/wheel.sh dist
 
+sbom: env-test ## what the image installs, as CycloneDX, into build/sbom/: OUT=folder for another place
+	@$(TEST)/python tools/sbom.py '$(or $(call given,OUT),build/sbom)'
+
+advisories: env-test ## known vulnerabilities of what we install; says so where nobody could be asked
+	@$(TEST)/python tools/advisories.py
+
 bench: env-run ## measure: ONLY=name for one, SHORT=1 for a quick look
 	$(RUN)/python -m bench $(if $(ONLY),--only '$(ONLY)') $(if $(filter-out $(off),$(SHORT)),--short) $(ARGS)
 
-fuzz: env-test ## changed pages of every kind, other ones each time: PAGES=changes per seed; SEED= one that was printed
-	PYTHONPATH=src:tests LLMVITALS_FUZZ='$(or $(call given,PAGES),300)' $(TEST)/pytest tests/property/test_ingest_fuzz.py -n 2 \
-		$(if $(call given,SEED),--hypothesis-seed='$(call given,SEED)') $(ARGS)
+fuzz: env-test ## N=1000000 changed pages, then PAGES=300 changes of each seed by hypothesis: other ones each time; SEED=, FIRST= as printed
+	cd tests && SEED='$(call given,SEED)' FIRST='$(call given,FIRST)' WORKERS='$(call given,WORKERS)' PYTHONPATH=../src:. \
+		../$(TEST)/python -m support.fuzz_run '$(or $(call given,N),20000)'
+	$(if $(call given,FIRST),,PYTHONPATH=src:tests LLMVITALS_FUZZ='$(or $(call given,PAGES),300)' $(TEST)/pytest tests/property/test_ingest_fuzz.py -n 2 \
+		$(if $(call given,SEED),--hypothesis-seed='$(call given,SEED)') $(ARGS))
 
 pins: ## write requirements/*.txt anew (needs uv)
 	@scripts/pins.sh
