@@ -27,8 +27,20 @@ AtLeast0Int = Annotated[int, msgspec.Meta(ge=0)]
 AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
+_ADDRESSES = frozenset(
+    {"url", "gpu_url", "probe_url", "api_url", "endpoint", "runbook_base", "dashboard_url", "app_url"}
+)
+"""Keys that hold an address, in which somebody may have written a user and a password."""
+
+
 class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all settings: immutable, keyword only, unknown keys refused."""
+
+    def __repr__(self) -> str:
+        """All fields, addresses without user and password: a traceback or a log may show it."""
+        given = ((key, getattr(self, key)) for key in self.__struct_fields__)
+        shown = ((key, without_user(v) if key in _ADDRESSES else v) for key, v in given)
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in shown)})"
 
 
 def _one_of(key: str, value: str, words: Sequence[str]) -> None:
@@ -255,12 +267,6 @@ class Target(Struct, frozen=True):
         for name in self.labels:
             if name in OWN_LABELS:
                 raise ValueError(f"the label '{name}' has a meaning of its own on the page")
-
-    def __repr__(self) -> str:
-        """All fields, the addresses without user and password: a traceback or a log may show it."""
-        shown = {key: getattr(self, key) for key in self.__struct_fields__}
-        shown |= {key: without_user(shown[key]) for key in ("url", "gpu_url", "probe_url")}
-        return f"Target({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     @property
     def known_as(self) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llmvitals.errors import LlmvitalsError, SettingsError, UnreachableError
 from llmvitals.exporters.cycle import Engine
 from llmvitals.exporters.watch import Watch
-from llmvitals.settings import Access, Exporter, Node, Settings, Target, decode, load
+from llmvitals.settings import Access, Exporter, Node, Otlp, Settings, Source, Target, decode, load
 from llmvitals.sources.client import Client
 from llmvitals.sources.live import observe
 from llmvitals.sources.probe import probe
@@ -407,6 +407,18 @@ def test_settings_hold_no_secret(data: dict[str, object], says: str) -> None:
         decode(data, place="s.yaml")
     assert says in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_no_repr_shows_a_password() -> None:
+    url = "http://me:hunter2@h:1/x"
+    parts = (
+        Target(url=url, gpu_url=url, probe_url=url),
+        Node(gpu_url=url),
+        Source(name="a", url=url),
+        Otlp(endpoint=url),
+        Settings(targets=(Target(url=url),), sources=(Source(name="a", url=url),)),
+    )
+    assert all("hunter2" not in f"{part!r} {part}" and "h:1/x" in repr(part) for part in parts)
 
 
 def test_an_address_may_have_a_query_and_an_at_sign_in_its_path() -> None:
