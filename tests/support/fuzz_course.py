@@ -32,7 +32,7 @@ KINDS = tuple(adapter.kind for adapter in ADAPTERS)
 PAGES = 16
 """How many pages a course has."""
 
-WHOLE_WAY = 20
+WHOLE_WAY = 10
 """Every so many courses are judged and shown as well: that takes some 10 ms."""
 
 MOST_BYTES = 48_000  # of a page before it is changed: larger ones say nothing else, more slowly

@@ -107,6 +107,14 @@ def total(tracks: tuple[Track, ...], *, peak: bool = False) -> Line | None:
     return Line(moments, tuple(merged[t] for t in moments))
 
 
+def beside(*lines: Line) -> Iterator[tuple[float, ...]]:
+    """The values of several numbers on the pages that show them all, in order of time: a page may lack one of them."""
+    known = [dict(zip(one.times, one.values, strict=True)) for one in lines]
+    for t in lines[0].times:
+        if all(t in one for one in known):
+            yield tuple(one[t] for one in known)
+
+
 def track_growth(track: Track, *, born_after: float | None) -> float:
     """By how much one counter grew: steps added up, a step down counted as a restart from 0.
 

@@ -211,23 +211,22 @@ def deferred_share_ratio(c: Context) -> Reading:
     """Of the pages with waiting requests, the share on which none of them waits for capacity (all are deferred)."""
     if not c.live.tracks(REASON):
         return missing(c, REASON)
-    deferred = _by_reason(c, "deferred")
-    capacity = _by_reason(c, "capacity")
-    busy = [(d, k) for d, k in zip(deferred.values, capacity.values, strict=True) if d + k > 0]
+    deferred, capacity = _by_reason(c, "deferred"), _by_reason(c, "capacity")
+    times = c.clock.times if c.clock else sorted({*deferred, *capacity})
+    waits = [(deferred.get(t, 0.0), capacity.get(t, 0.0)) for t in times]
+    busy = [(d, k) for d, k in waits if d + k > 0]
     if not busy:
         return no_traffic("page with waiting requests")
     return number(sum(d > 0 and k == 0 for d, k in busy) / len(busy))
 
 
-def _by_reason(c: Context, reason: str) -> Line:
-    clock = c.clock
-    tracks = c.live.tracks(REASON, {"reason": reason})
+def _by_reason(c: Context, reason: str) -> dict[float, float]:
+    """Requests that wait for a reason, by moment; an engine shows a reason once something waited for it."""
     sums: dict[float, float] = {}
-    for track in tracks:
+    for track in c.live.tracks(REASON, {"reason": reason}):
         for t, v in zip(track.times, track.values, strict=True):
             sums[t] = sums.get(t, 0.0) + v
-    times = clock.times if clock else tuple(sorted(sums))
-    return Line(times, tuple(sums.get(t, 0.0) for t in times))
+    return sums
 
 
 PINNED = 0.85

@@ -8,7 +8,7 @@ from llmvitals.gaps import GapKind
 from llmvitals.signals.context import Context
 from llmvitals.signals.derived.common import STALL_SHARE, absent, missing, no_traffic, number, spread
 from llmvitals.signals.derived.kv import computed_prompt
-from llmvitals.signals.measure import growth, percentile, totals, track_growth
+from llmvitals.signals.measure import beside, growth, percentile, totals, track_growth
 from llmvitals.signals.reading import Reading, Standing
 
 PROMPT = "llm_request_prompt_tokens"
@@ -276,5 +276,5 @@ def adapters_short(c: Context) -> Reading:
         return missing(c, "llm_lora_slots" if slots is None else "llm_lora_running_adapters")
     if c.waiting is None:
         return missing(c, "llm_requests_waiting")
-    hits = [b >= s > 0 for s, b, queue in zip(slots.values, busy.values, c.waiting.values, strict=True) if queue > 0]
+    hits = [b >= s > 0 for s, b, queue in beside(slots, busy, c.waiting) if queue > 0]
     return number(sum(hits) / len(hits)) if hits else no_traffic("page with waiting requests")
