@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 
 import bcrypt
 import pytest
@@ -179,3 +180,28 @@ def test_hashes_of_other_tools_and_long_passwords():
 )
 def test_credentials_of_a_header(header, credentials):
     assert protect.credentials(header) == credentials
+
+
+def test_who_waits_for_a_hash_is_bounded_by_address_and_in_all(monkeypatch):
+    monkeypatch.setattr(protect, "_right", lambda *_: gate.wait(10) and False)
+    gate = threading.Event()
+
+    async def ask() -> tuple[int, int]:
+        verifier = protect.Verifier()
+
+        async def told(peer: str) -> str:
+            try:
+                return str(await verifier.admits({"a": b"x"}, "a", b"guess", peer))
+            except protect.GuessingError:
+                return "too many"
+
+        of_one = [asyncio.ensure_future(told("one")) for _ in range(protect.GUESSES + 3)]
+        of_many = [asyncio.ensure_future(told(f"peer-{n}")) for n in range(protect.ALL_GUESSES)]
+        while sum(task.done() for task in (*of_one, *of_many)) < 3 + protect.GUESSES:
+            await asyncio.sleep(0.01)
+        gate.set()
+        answers = [await asyncio.gather(*some) for some in (of_one, of_many)]
+        assert not verifier._guessing
+        return answers[0].count("too many"), answers[1].count("too many")
+
+    assert asyncio.run(ask()) == (3, protect.GUESSES)

@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from llmvitals.exporters.limits import SAFE
+from llmvitals.exporters.limits import PIECE_BYTES, SAFE
 from llmvitals.exporters.request_head import UNREADABLE, Fault, StrictConnection
 from llmvitals.exporters.web_config import Web, allowed
 
@@ -103,6 +103,7 @@ class GuardedProtocol(H11Protocol):
         if self.ending or not allowed(self._web(), transport.get_extra_info("peercert")):
             transport.abort()
             return
+        transport.set_write_buffer_limits(high=PIECE_BYTES)  # TLS has eight times that of its own accord
         self._watch(arriving=True)
 
     def data_received(self, data: bytes) -> None:

@@ -27,6 +27,9 @@ BCRYPT_BYTES = 72
 GUESSES = 4
 """Passwords of one address that wait for their hashing; with more of them it would keep others out, who come from elsewhere."""
 
+ALL_GUESSES = 64
+"""Of all addresses together: whoever waits holds a connection that is not cut. A scraper that was let in once waits for nothing."""
+
 _CHALLENGE = {"www-authenticate": 'Basic realm="llmvitals", charset="UTF-8"'}
 
 
@@ -50,7 +53,7 @@ class Verifier:
     async def admits(self, users: Mapping[str, bytes], user: str, password: bytes, peer: str = "") -> bool:
         """Whether ``user`` is in ``users`` with that password. An unknown name costs as much time as a known one.
 
-        Raises :class:`GuessingError` where ``peer`` waits for :data:`GUESSES` answers already.
+        Raises :class:`GuessingError` where ``peer`` waits for :data:`GUESSES` answers already, or all for :data:`ALL_GUESSES`.
         """
         hashed = users.get(user)
         digest = self._digest(user, hashed or b"", password)
@@ -58,7 +61,7 @@ class Verifier:
             self._right.move_to_end(digest)
             return True
         against = hashed or next(iter(users.values()))
-        if self._guessing[peer] >= GUESSES:
+        if self._guessing[peer] >= GUESSES or self._guessing.total() >= ALL_GUESSES:
             raise GuessingError
         self._guessing[peer] += 1
         try:
