@@ -177,15 +177,15 @@ def _moved(move: _Move, readings: Readings) -> tuple[dict[str, Reading], frozens
         other[name] = replace(other[name], value=value, gap=None)
         moved.add(name)
 
-    def lift(name: str) -> None:
-        """What a least one is the least of is not below it."""
-        for part in LEAST_OF.get(name, ()):
+    put(move.signal, to)
+    lifted = [move.signal]
+    while (
+        lifted
+    ):  # what a least one is the least of is not below it; no function that calls itself, which is garbage of a cycle
+        for part in LEAST_OF.get(lifted.pop(), ()):
             if (value := readings[part].value) is not None and value < to:
                 put(part, to)
-                lift(part)
-
-    put(move.signal, to)
-    lift(move.signal)
+                lifted.append(part)
     for name, parts in LEAST_OF.items():
         was = readings[name].value
         if name not in moved and was is not None and not moved.isdisjoint(parts):

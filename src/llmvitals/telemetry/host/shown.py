@@ -10,6 +10,7 @@ from llmvitals.telemetry.host import cgroups
 from llmvitals.telemetry.host.cgroups import Cgroups, Group
 from llmvitals.telemetry.host.facts import Facts
 from llmvitals.telemetry.host.files import AS_ROOT, HOST_CGROUPS
+from llmvitals.telemetry.host.sockets import Ports
 from llmvitals.telemetry.host.spaces import Spaces
 from llmvitals.telemetry.host.usage import BUSIEST
 
@@ -119,10 +120,10 @@ def of_network(everything: Iterable[Facts], spaces: Spaces, own: str) -> Iterato
     else:
         for state in next(iter(told.values())).states:
             yield series("llm_host_sockets", state=state), float(sum(s.states[state] for s in told.values()))
-    ports = spaces.ephemeral() if own and set(told) == {own} else frozenset[int]()
+    ports = spaces.ephemeral() if own and set(told) == {own} else Ports()
     if ports:
         yield series(_PORTS[0]), float(len(ports))
-        yield series(_PORTS[1]), float(len(told[own].ports & ports))
+        yield series(_PORTS[1]), float(ports.used(told[own].ports))
     else:
         seen = bool(own) and "" not in first
         why = OTHER_SPACE if seen else f"its network namespace cannot be seen: {AS_ROOT}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from llmvitals.telemetry.host.proc import numbers
@@ -82,16 +82,28 @@ def listening(*tables: bytes) -> tuple[Listening, ...]:
     )
 
 
-@lru_cache(maxsize=8)
-def port_range(text: str, reserved: str = "") -> frozenset[int]:
-    """The ports of ``ip_local_port_range``, less those of ``ip_local_reserved_ports``; empty when it is no range.
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A range of ports less the ``reserved`` ones that lie in it. As a set of 28,000 numbers it would take 3 MiB."""
 
-    Remembered by its texts: a set of 28,000 numbers takes a millisecond to make, for every engine in every cycle.
-    """
+    whole: range = range(0)
+    reserved: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.whole) - len(self.reserved)
+
+    def used(self, ports: Iterable[int]) -> int:
+        """How many of these ports are among them."""
+        return sum(port in self.whole and port not in self.reserved for port in ports)
+
+
+def port_range(text: str, reserved: str = "") -> Ports:
+    """The ports of ``ip_local_port_range``, less those of ``ip_local_reserved_ports``; empty when it is no range."""
     words = text.split()
     if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
-        return frozenset()
-    return frozenset(range(int(words[0]), min(int(words[1]) + 1, PORTS))) - numbers(reserved, most=PORTS)
+        return Ports()
+    whole = range(int(words[0]), min(int(words[1]) + 1, PORTS))
+    return Ports(whole, frozenset(port for port in numbers(reserved, most=PORTS) if port in whole))
 
 
 def _address(digits: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmvitals.telemetry.host.files import link, read, text_of
-from llmvitals.telemetry.host.sockets import Sockets, port_range, sockets
+from llmvitals.telemetry.host.sockets import Ports, Sockets, port_range, sockets
 
 _TABLES = ("tcp", "tcp6")
 _PORTS = "sys/net/ipv4"
@@ -16,7 +16,7 @@ class Spaces:
         self._root = root
         self._tables: dict[str, tuple[bytes, ...]] = {}
         self._sockets: dict[str, Sockets] = {}
-        self._ephemeral: frozenset[int] | None = None
+        self._ephemeral: Ports | None = None
 
     def forget(self) -> None:
         """What was read belongs to a cycle that is over."""
@@ -56,7 +56,7 @@ class Spaces:
             self._sockets[space] = found
         return found
 
-    def ephemeral(self) -> frozenset[int]:
+    def ephemeral(self) -> Ports:
         """The ephemeral ports of the reader's own namespace.
 
         ``/proc/sys/net`` shows each reader its own namespace, whatever process or mount it is reached through, so that nothing
