@@ -174,7 +174,7 @@ def test_a_gpu_page_has_an_access_of_its_own(token: Path) -> None:
 
 def test_401_says_where_access_is_named() -> None:
     with guarded("Bearer other") as there:
-        assert "answered 401: it does not let us in. Name in the target's access" in why(there.url)
+        assert "answered 401: it asks for credentials that it accepts. Name in the target's access" in why(there.url)
 
 
 # -- probes ------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ _STATUS: dict[int, _Refusal] = {
         "A llama.cpp server in router mode needs the model behind the path: /metrics?model=NAME.",
     ),
     401: _Refusal(
-        "answered 401: it does not let us in",
+        "answered 401: it asks for credentials that it accepts",
         "Name in the target's access what it asks for (bearer_token_file, or username and password_file), and check that it is "
         "valid now; on a command line write http://user:password@host.",
     ),
