@@ -6,9 +6,18 @@ import argparse
 import math
 import sys
 
-from bench import Bench, Measured, app, boards, gateway, node, page, parse, spans
+from bench import Bench, Measured, app, boards, gateway, node, page, parse, soak, spans
 
-BENCHES: tuple[Bench, ...] = (parse.BENCH, page.BENCH, node.BENCH, spans.BENCH, gateway.BENCH, boards.BENCH, app.BENCH)
+BENCHES: tuple[Bench, ...] = (
+    parse.BENCH,
+    page.BENCH,
+    node.BENCH,
+    spans.BENCH,
+    gateway.BENCH,
+    boards.BENCH,
+    app.BENCH,
+    soak.BENCH,
+)
 
 
 def table(rows: list[Measured]) -> str:
