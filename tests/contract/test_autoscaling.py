@@ -58,6 +58,16 @@ def test_objects_meet_their_schemas_and_survive_a_round_trip(way):
 
 
 @pytest.mark.kubernetes
+def test_the_page_applies_what_can_be_built_and_shows_the_numbers_that_are_set():
+    page = (KUBERNETES.parents[1] / "docs" / "autoscaling.md").read_text(encoding="utf-8")
+    applied = re.findall(r"kubectl apply -k (\S+)", page)
+    assert {KUBERNETES.parents[1] / path for path in applied} == {FOLDER / way for way in WAYS}
+    assert all(built(KUBERNETES.parents[1] / path) for path in applied)
+    rows = dict(re.findall(r"^\| `(llm:scale_\S+)` \|[^|]*\| ([\d.]+)", page, re.MULTILINE))
+    assert {name: float(value) for name, value in rows.items()} == read_by_keda()
+
+
+@pytest.mark.kubernetes
 def test_the_two_ways_do_not_come_together_and_scale_the_deployment_of_the_engines():
     (scaled,), (hpa,) = built(FOLDER / "keda"), built(FOLDER / "hpa")
     deployment = named(built(KUBERNETES / "engines"), "Deployment", "vllm-chat")
@@ -217,8 +227,8 @@ def shown(run: Run) -> Points:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    lasting = (*MORE, REFUSING, GONE)
-    runs = {name: drawn(name, lasts=120 if name in lasting else 0) for name in (*lasting, *ENOUGH, *NO_HELP)}
+    lasts = dict.fromkeys((*ENOUGH, *NO_HELP), 0) | dict.fromkeys((*MORE, REFUSING), 120) | {GONE: 240}
+    runs = {name: drawn(name, seconds) for name, seconds in lasts.items()}
     # one group after the other: promtool's backfill does not see what its own group recorded before
     groups = [{"name": str(at), "rules": rules} for at, rules in enumerate((RULES["rules"][:1], RULES["rules"][1:]))]
     points = joined(map(shown, runs.values()))

@@ -37,8 +37,8 @@ OPEN = {
 """What it leaves open, by systemd's own names, and why."""
 
 WORST = 25
-"""Tenths: what these add up to in systemd's rating (2.3 in release 252), and a little for other releases' weights. Anything further that is
-left open is told by the table above. The next class, "medium", begins at 5.
+"""Tenths: what these add up to in systemd's rating (2.3 in release 252), and a little for other releases' weights. Anything that is
+open besides is told by the table above. The next class, "medium", begins at 5.
 """
 
 
