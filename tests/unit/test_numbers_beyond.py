@@ -1,4 +1,4 @@
-"""Numbers that no counter holds: each is withheld, its family named, and what stands beside it read as before."""
+"""What fuzzing found of single lines: each costs its own series, its family is named, and what stands beside it reads as before."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ def test_what_is_divided_by_next_to_nothing_is_no_number() -> None:
     assert reading.gap is not None
     assert "too large or too small" in reading.gap.why
     assert [line for line in last.page.splitlines() if line.lower().endswith((b" inf", b"+inf", b" nan"))] == []
+
+
+@pytest.mark.parametrize("label", [b' ="2"', b'\xc2\x85="2"'])
+def test_a_label_without_a_name_costs_its_own_series(label: bytes) -> None:
+    """The client library fails on such a one by an error that is none of its own."""
+    text = b'vllm:num_requests_running{model_name="m",%s} 2\nvllm:num_requests_waiting{model_name="m"} 3\n' % label
+    snapshot = Ingest(instance="i", kind="vllm").snapshot(RawPage(1.0, 0.1, 200, text))
+    assert [value for series, value in snapshot.samples.items() if series.name == "llm_requests_waiting"] == [3.0]
+    assert "llm_requests_running" not in {series.name for series in snapshot.samples}
+    assert snapshot.detail == ""

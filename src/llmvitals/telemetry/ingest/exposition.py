@@ -71,9 +71,12 @@ def name_of(series_text: bytes) -> str:
 def parse_series(series_text: bytes) -> tuple[str, dict[str, str]]:
     """Name and labels, as the client library reads them. Raises ``ValueError`` on malformed text."""
     text = series_text.decode("utf-8", "replace")
-    for metric in text_string_to_metric_families(text + " 0\n"):
-        for sample in metric.samples:
-            return sample.name, dict(sample.labels)
+    try:
+        for metric in text_string_to_metric_families(text + " 0\n"):
+            for sample in metric.samples:
+                return sample.name, dict(sample.labels)
+    except IndexError:  # the library looks into a label's name without asking whether there is one
+        pass
     raise ValueError(text)
 
 
