@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ from llmvitals.cli import main
 from llmvitals.exporters.judge import groups, judge
 from llmvitals.lab.draw import Longer
 from llmvitals.lab.play import Job, watch
-from llmvitals.series import Series, Snapshot
+from llmvitals.series import Series, Snapshot, series
 from llmvitals.settings import Exporter, Settings
+from llmvitals.sources.promql import read_prometheus
 from support.prometheus import PrometheusServer
 from support.remote_write import FLAG, push, turned
 from support.victoria import VictoriaServer
@@ -210,3 +212,15 @@ def test_the_same_alerts_hold(stores):
         held.append({(rule["alert"], labels) for rule in ALERTS for labels in answers(url, rule["expr"], END)})
     assert held[0] == held[1]
     assert {dict(labels).get("instance") for _, labels in held[0]} >= {"unbounded-queue", "engine-died"}
+
+
+def test_a_verdict_reads_the_newest_page_and_ordinary_queries_an_older_one(stores):
+    """Of now: by default VictoriaMetrics shows the last 30 s to nobody but a bare range selector, as verdicts ask it."""
+    now = time.time()
+    label, push_at = series("llm_requests_running", instance="now"), round(now * 1000)
+    push(stores.victoria, {label: [(push_at - 5000 * back, float(back)) for back in range(12, -1, -1)]})
+    stores.server.flush()
+    (seen,) = read_prometheus(stores.victoria, selector='{instance="now"}', at=now + 1, seconds=90)
+    assert [value for _, value in seen.snapshots[-1].samples.items()] == [0.0]
+    ((_, value),) = answers(stores.victoria, 'llm_requests_running{instance="now"}', now + 1).items()
+    assert 5 <= value <= 6, "30 s ago"
