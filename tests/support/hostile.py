@@ -7,10 +7,15 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from pathlib import Path
+from typing import Self, TypeAlias
+
+from llmvitals.simulator.live import Live
+from llmvitals.simulator.scenarios import scenario
 
 MIB = 1024 * 1024
 
@@ -43,6 +48,18 @@ def vllm_page(*, model: str = "m", tokens: float = 1000.0, running: float | str 
     return ("\n".join(lines) + "\n").encode()
 
 
+Behave: TypeAlias = "Callable[[Hostile, BaseHTTPRequestHandler], None]"
+"""What a path does with a request."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # the library's 5 drops who comes with many others, for a second
+
+    def handle_error(self, *_: object) -> None:
+        """A client that goes away is what is expected here."""
+
+
 class Hostile:
     """``url('/drip')`` is a target that drips; see ``_PATHS``. ``asked`` counts requests by path."""
 
@@ -50,6 +67,9 @@ class Hostile:
         self.asked: Counter[str] = Counter()
         self.over = threading.Event()
         self.gate = threading.Event()  # set: /gate answers
+        self.lock = threading.Lock()
+        self.live: dict[str, Live] = {}
+        self.shown: dict[str, list[bytes]] = {}
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,8 +86,7 @@ class Hostile:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
 
     def url(self, path: str) -> str:
@@ -91,6 +110,15 @@ def _send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **hea
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     handler.wfile.write(body)
+
+
+def _healthy(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """A simulated server with room, chatting on since 90 s; what it showed last is in ``owner.shown``."""
+    with owner.lock:
+        live = owner.live.setdefault(handler.path, scenario("healthy").live(origin=time.time(), lead_in=90.0))
+        body = live.page_at(time.time())
+        owner.shown.setdefault(handler.path, []).append(body)
+    _send(handler, body)
 
 
 def _ok(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
@@ -157,7 +185,8 @@ def _redirect(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
 
 
 def _renamed(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
-    _send(handler, vllm_page(model="m" if owner.asked[handler.path] <= 3 else "other", tokens=1000.0))
+    asked = owner.asked[handler.path]
+    _send(handler, vllm_page(model="m" if asked <= 3 else "other", tokens=1000.0 + 10 * asked))
 
 
 def _restarted(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
@@ -165,7 +194,218 @@ def _restarted(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
     _send(handler, vllm_page(tokens=1000.0 + 10 * asked if asked <= 3 else 10.0 * asked))
 
 
-_PATHS: dict[str, Callable[[Hostile, BaseHTTPRequestHandler], None]] = {
+def _raw(handler: BaseHTTPRequestHandler, *pieces: bytes) -> None:
+    """Bytes as they are, head and all, then the end of the connection."""
+    for piece in pieces:
+        handler.wfile.write(piece)
+    handler.wfile.flush()
+    handler.close_connection = True
+
+
+def _head(body: bytes, *lines: str, status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
+
+
+def _page(owner: Hostile, handler: BaseHTTPRequestHandler) -> bytes:
+    """A healthy page that counts on."""
+    return vllm_page(tokens=1000.0 + 10 * owner.asked[handler.path])
+
+
+def _drip_headers(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+    while not owner.over.wait(0.02):
+        handler.wfile.write(b"a")
+    handler.close_connection = True
+
+
+def _continue(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    while not owner.over.wait(0.02):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    handler.close_connection = True
+
+
+def _endless(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(_head(b"", "connection: close"))
+    while not owner.over.is_set():
+        handler.wfile.write(b"# padding that goes on and on\n" * 2000)
+    handler.close_connection = True
+
+
+def _one_line(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(_head(b'vllm:num_requests_running{x="', "connection: close"))
+    while not owner.over.is_set():
+        handler.wfile.write(b"y" * 65536)
+    handler.close_connection = True
+
+
+def _gzip(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, gzip.compress(_page(owner, handler))[:-20], content_encoding="gzip")
+
+
+def _encoding(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, _page(owner, handler), content_encoding="br")
+
+
+def _wrong_type(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, _page(owner, handler), content_type="image/png")
+
+
+def _picture(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 100, content_type="image/png")
+
+
+def _json(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, b'{"status": "ok"}', content_type="application/json")
+
+
+def _status(status: int, body: bytes = b"", **headers: str) -> Behave:
+    return lambda owner, handler: _send(handler, body, status, **headers)
+
+
+def _loop(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, b"", 302, location="/loop")
+
+
+def _value(**numbers: str) -> Behave:
+    return lambda owner, handler: _send(handler, vllm_page(tokens=1000.0 + 10 * owner.asked[handler.path], **numbers))
+
+
+def _reset_midway(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    body = _page(owner, handler)
+    handler.wfile.write(_head(body[: len(body) // 2], f"content-length: {len(body)}"))
+    handler.wfile.flush()
+    _reset(owner, handler)
+
+
+def _twice(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, _page(owner, handler) * 2)
+
+
+def _half(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """The histogram of the time to the first token lacks its highest bucket, sum and count."""
+    lines = _page(owner, handler).splitlines(keepends=True)
+    _send(handler, b"".join(x for x in lines if b"_sum" not in x and b"_count" not in x and b'"+Inf"' not in x))
+
+
+def _cut(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """The page ends within a number."""
+    _send(handler, _page(owner, handler)[:-2])
+
+
+def _labels(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    many = ",".join(f'l{n}="v"' for n in range(100_000))
+    _send(handler, _page(owner, handler) + f"vllm:num_requests_swapped{{{many}}} 1\n".encode())
+
+
+def _series(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _send(handler, _MANY)
+
+
+_MANY = vllm_page() + b"".join(
+    b'vllm:num_requests_running{engine="%d",model_name="m"} 1\n' % number for number in range(100_000)
+)
+
+
+def _models(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """Another model's name with every page."""
+    asked = owner.asked[handler.path]
+    _send(handler, vllm_page(model=f"m-{asked}", tokens=1000.0 + 10 * asked))
+
+
+def _utf8(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    broken = b'vllm:num_requests_swapped{engine="0",model_name="\xff\xfe\xc3"} 1\n\xff\xfe\x00\n'
+    _send(handler, broken + _page(owner, handler))
+
+
+def _stamped(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """Samples that say they are of 1970 and of 2100, by turns."""
+    when = b" 4102444800000" if owner.asked[handler.path] % 2 else b" 1"
+    lines = _page(owner, handler).splitlines()
+    _send(handler, b"".join(x + (b"" if x.startswith(b"#") else when) + b"\n" for x in lines))
+
+
+def _clock(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """A machine whose clock jumps between 1970 and 2100: by its Date and by when its process began."""
+    late = owner.asked[handler.path] % 2
+    began = f"process_start_time_seconds {4102444800 if late else 1}\n".encode()
+    date = "Fri, 01 Jan 2100 00:00:00 GMT" if late else "Thu, 01 Jan 1970 00:00:00 GMT"
+    body = _page(owner, handler) + b"# TYPE process_start_time_seconds gauge\n" + began
+    _raw(handler, _head(body, f"date: {date}", f"content-length: {len(body)}", "connection: close"))
+
+
+def _vanishing(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """Every other page is missing: the connection is reset."""
+    (_ok if owner.asked[handler.path] % 2 else _reset)(owner, handler)
+
+
+def _header(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _head(_page(owner, handler), "x-huge: " + "a" * MIB, "connection: close"))
+
+
+def _headers(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _head(_page(owner, handler), *(f"x-{n}: a" for n in range(1000)), "connection: close"))
+
+
+def _long(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    body = _page(owner, handler)
+    _raw(handler, _head(body, f"content-length: {len(body) + 1000}"))
+
+
+def _short(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """Says less than it sends: what is over would be read as the next answer. The cut lies within a number."""
+    body = _page(owner, handler)
+    _raw(handler, _head(body, f"content-length: {len(body) - 2}"))
+
+
+def _negative_length(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _head(_page(owner, handler), "content-length: -5"))
+
+
+def _chunks(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _head(b"zz\r\n" + _page(owner, handler), "transfer-encoding: chunked"))
+
+
+def _chunk_over(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _head(b"ffffffffff\r\n" + _page(owner, handler), "transfer-encoding: chunked"))
+
+
+def _http09(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, _page(owner, handler))
+
+
+def _tls(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    _raw(handler, b"\x15\x03\x01\x00\x02\x02\x0a" * 20)
+
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "pages"
+RELEASES = ("0.6.4", "0.8.5", "0.10.2")
+
+
+def _upgrade(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """A vLLM that is another release with every third page, up and down again: a new process each time."""
+    turn = owner.asked[handler.path] // 3
+    page = (GOLDEN / f"{RELEASES[turn % len(RELEASES)]}.prom").read_bytes()
+    lines = [x for x in page.splitlines(keepends=True) if not x.startswith(b"process_start_time_seconds ")]
+    _send(handler, b"".join(lines) + b"process_start_time_seconds %d\n" % (1.7e9 + 60 * turn))
+
+
+def _kinds(owner: Hostile, handler: BaseHTTPRequestHandler) -> None:
+    """By turns a vLLM and an SGLang."""
+    page = vllm_page() if owner.asked[handler.path] // 2 % 2 else SGLANG
+    _send(handler, page)
+
+
+SGLANG = b"""# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="m"} 1.0
+# TYPE sglang:num_queue_reqs gauge
+sglang:num_queue_reqs{model_name="m"} 0.0
+# TYPE sglang:token_usage gauge
+sglang:token_usage{model_name="m"} 0.1
+"""
+
+
+_PATHS: dict[str, Behave] = {
+    "/healthy": _healthy,
     "/hang": _hang,
     "/gate": _gate,
     "/drip": _drip,
@@ -178,6 +418,45 @@ _PATHS: dict[str, Callable[[Hostile, BaseHTTPRequestHandler], None]] = {
     "/redirect": _redirect,
     "/renamed": _renamed,
     "/restarted": _restarted,
+    "/drip-headers": _drip_headers,
+    "/continue": _continue,
+    "/endless": _endless,
+    "/one-line": _one_line,
+    "/truncated-gzip": _gzip,
+    "/encoding": _encoding,
+    "/wrong-type": _wrong_type,
+    "/picture": _picture,
+    "/json": _json,
+    "/503": _status(503, b"later", retry_after="3600"),
+    "/401": _status(401, www_authenticate="Basic"),
+    "/204": _status(204),
+    "/empty": _status(200),
+    "/loop": _loop,
+    "/to-metadata": _status(302, location="http://169.254.169.254/latest/meta-data/"),
+    "/to-a-file": _status(302, location="file:///etc/passwd"),
+    "/infinite": _value(running="+Inf", waiting="-Inf"),
+    "/negative": _value(running="-5", waiting="-1"),
+    "/no-number": _value(running="0x10", waiting="many"),
+    "/reset-midway": _reset_midway,
+    "/twice": _twice,
+    "/half-histogram": _half,
+    "/cut": _cut,
+    "/labels": _labels,
+    "/series": _series,
+    "/models": _models,
+    "/utf-8": _utf8,
+    "/stamped": _stamped,
+    "/clock": _clock,
+    "/vanishing": _vanishing,
+    "/header": _header,
+    "/headers": _headers,
+    "/long": _long,
+    "/short": _short,
+    "/negative-length": _negative_length,
+    "/chunks": _chunks,
+    "/chunk-over": _chunk_over,
+    "/http-0.9": _http09,
+    "/tls": _tls,
+    "/upgrade": _upgrade,
+    "/kinds": _kinds,
 }
-BROKEN = ("/hang", "/drip", "/reset", "/huge", "/bomb", "/html", "/500", "/redirect")
-"""The paths that never give a readable page."""

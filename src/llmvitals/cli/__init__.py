@@ -6,6 +6,7 @@ Exit codes: 0 healthy, no-traffic or shedding; 1 a cause leads (or ``generate --
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -112,14 +113,28 @@ def _run(given: list[str], *, debug: bool) -> int:
         if debug:
             raise
         return _complain(_line(str(error)))
-    except Exception as error:
-        if debug:
-            raise
+    except OSError as error:
+        if debug or error.errno not in _NO_ROOM:
+            return _unexpected(error, debug=debug)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as above
         return _complain(
-            f"llmvitals: unexpected {type(error).__name__}: {_line(str(error))} "
-            "Run 'llmvitals --debug ...' and report the traceback."
+            f"{error.filename or 'the output'}: cannot be written ({error.strerror}). Make room, or write elsewhere."
         )
+    except Exception as error:
+        return _unexpected(error, debug=debug)
     return code if isinstance(code, int) else 0
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def _unexpected(error: Exception, *, debug: bool) -> int:
+    if debug:
+        raise error
+    return _complain(
+        f"llmvitals: unexpected {type(error).__name__}: {_line(str(error))} "
+        "Run 'llmvitals --debug ...' and report the traceback."
+    )
 
 
 def _line(message: str) -> str:

@@ -22,6 +22,7 @@ from llmvitals.incident.svg import draw
 from llmvitals.incident.taking import aliases_of, clean
 from llmvitals.settings import Settings
 from llmvitals.sources.capture import INSIDE, Judged
+from llmvitals.sources.record import put
 from llmvitals.sources.recording import Recording, of_capture, write
 from llmvitals.triage.report import document
 
@@ -68,8 +69,8 @@ def make(recording: Recording, settings: Settings, about: About, folder: Path) -
     try:
         for name, body in _files(found, redactor):
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_bytes(body)
-        (folder / ZIP).write_bytes(_packed(folder))
+            put(folder / name, body)
+        put(folder / ZIP, _packed(folder))
     except OSError as error:
         raise _unwritable(folder, error) from None
     return Made(folder, found)

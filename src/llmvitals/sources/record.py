@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,18 @@ from llmvitals.telemetry.ingest import RawPage
 
 SAVE_SECONDS = 10.0
 """The index is rewritten when the newest page is this much newer than at the last time; a kill loses no more."""
+
+
+def put(file: Path, data: bytes) -> None:
+    """Write a file in one step: it is there whole or not at all, whatever happens meanwhile. Raises ``OSError``."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 class Recorder:
@@ -64,11 +77,9 @@ class Recorder:
         )
 
     def _write(self, name: str, data: bytes) -> None:
-        part = self._folder / f"{name}.part"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-            part.replace(self._folder / name)
+            put(self._folder / name, data)
         except OSError as error:
             raise self._unwritable(error) from None
 

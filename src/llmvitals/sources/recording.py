@@ -38,6 +38,7 @@ from llmvitals.sources.capture import (
     page_of,
     targets_of,
 )
+from llmvitals.sources.record import put
 from llmvitals.telemetry.ingest import Limits, RawPage
 from llmvitals.telemetry.ingest.page import TooLargeError, inflate
 
@@ -169,7 +170,7 @@ def write(recording: Recording, folder: Path | str) -> None:
     try:
         where.mkdir(parents=True, exist_ok=True)
         for name, body in files(recording):
-            (where / name).write_bytes(body)
+            put(where / name, body)
     except OSError as error:
         raise CaptureError(
             f"cannot be written ({error.strerror})", place=str(where), remedy="Choose another folder with -o."
