@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from llmvitals.exporters.cycle import replay
 from llmvitals.settings import Settings, Target
+from llmvitals.signals import catalogue
+from llmvitals.signals.reading import Reading
 from llmvitals.telemetry.ingest import Ingest, RawPage
 from llmvitals.telemetry.ingest.check import check
 
@@ -66,3 +71,21 @@ def test_a_label_without_a_name_costs_its_own_series(label: bytes) -> None:
     assert [value for series, value in snapshot.samples.items() if series.name == "llm_requests_waiting"] == [3.0]
     assert "llm_requests_running" not in {series.name for series in snapshot.samples}
     assert snapshot.detail == ""
+
+
+def test_what_is_rounded_on_the_way_to_a_number_is_none_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One signal whose arithmetic overflows is a gap; the others and the verdict stand."""
+    text = b'vllm:num_requests_running{model_name="m"} 1\n'
+    signals = tuple(
+        replace(signal, derive=lambda c: Reading(float(math.ceil(math.inf))))
+        if signal.id == "turnover_ratio"
+        else signal
+        for signal in catalogue.SIGNALS
+    )
+    monkeypatch.setattr(catalogue, "SIGNALS", signals)
+    pages = [RawPage(1000.0 + 15 * i, 0.1, 200, text) for i in range(3)]
+    *_, last = replay(pages, Settings(), target=Target(url="http://e:1", name="e", kind="vllm"))
+    assert [one.ok for one in last.collected if one.collector == "triage"] == [True]
+    gap = last.scopes[0].readings["turnover_ratio"].gap
+    assert gap is not None
+    assert "too large or too small" in gap.why

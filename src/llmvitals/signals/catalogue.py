@@ -616,7 +616,10 @@ def computed(context: Context, *, only: Collection[str] = ()) -> dict[str, Readi
 
 def _one(signal: Signal, context: Context) -> Reading:
     """A signal's number. Divided by next to nothing it would be infinite, and nothing that is infinite is a number."""
-    reading = _read(signal, context)
+    try:
+        reading = _read(signal, context)
+    except OverflowError:  # it was to be rounded on the way
+        reading = Reading(math.inf)
     if reading.value is None or math.isfinite(reading.value):
         return reading
     return Reading(None, gap=Gap(GapKind.MISSING, "what the page counts is too large or too small to be divided"))
