@@ -6,6 +6,7 @@ import pytest
 
 from llmvitals.exporters.cycle import Cycle, replay
 from llmvitals.settings import Settings, Target
+from llmvitals.signals.reading import Standing
 from llmvitals.telemetry.ingest import RawPage
 
 WAITS = 'vllm:num_requests_waiting_by_reason{model_name="m",reason="%s"} %d\n'
@@ -32,3 +33,11 @@ def test_adapter_slots_are_held_against_the_queue_where_both_stand() -> None:
     waiting = 'vllm:num_requests_waiting{model_name="m"} 1\n'
     last = judged(LORA % (1, "a"), waiting, LORA % (1, "a"))
     assert last.scopes[0].readings["adapters_short_ratio"].value == 1.0
+
+
+def test_a_histogram_of_one_bucket_has_no_edge_to_tell() -> None:
+    name = "vllm:inter_token_latency_seconds"
+    text = f'{name}_bucket{{model_name="m",le="+Inf"}} %d\n{name}_sum{{model_name="m"}} %d\n{name}_count{{model_name="m"}} %d\n'
+    last = judged(*(text % (n, n, n) for n in (1, 5, 9)))
+    reading = last.scopes[0].readings["itl_median_high_seconds"]
+    assert (reading.value, reading.standing) == (0.0, Standing.LOWER)

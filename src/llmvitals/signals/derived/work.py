@@ -52,9 +52,9 @@ def _edge(c: Context, family: str, q: float, *, upper: bool = False) -> Reading:
     if found is None:
         return no_traffic("observations")
     low, high = found
-    if upper:
-        return number(h.edges[-1] if math.isinf(high) else high, Standing.LOWER if math.isinf(high) else Standing.UPPER)
-    return number(low, Standing.LOWER)
+    if upper and math.isfinite(high):
+        return number(high, Standing.UPPER)
+    return number(low, Standing.LOWER)  # beyond the highest edge, which a page may lack, that is all that is known
 
 
 def itl_median_low_seconds(c: Context) -> Reading:
