@@ -119,6 +119,27 @@ def exporter(values: dict[str, Any], *flags: str) -> dict[str, Any]:
     return named(rendered({**NO_BOARDS, **values}, *flags), "DaemonSet")["spec"]["template"]["spec"]
 
 
+def test_the_app_may_go_to_each_port_that_its_sources_name():
+    urls = (
+        "http://thanos-query:10902",
+        "https://mimir.example.org/prometheus",
+        "http://[fd00::1]:8428",
+        "http://plain",
+    )
+    sources = [{"name": f"s{i}", "kind": "prometheus", "url": url} for i, url in enumerate(urls)]
+    asked = {"settings": {"sources": sources}, "networkPolicy": {"toPorts": [9464]}}
+    manifests = rendered({**NO_BOARDS, "app": asked})
+    policy = next(o for o in manifests if o["kind"] == "NetworkPolicy" and o["metadata"]["name"].endswith("-app"))
+    assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {
+        53,
+        9464,
+        10902,
+        443,
+        8428,
+        80,
+    }
+
+
 def test_helm_finds_nothing_to_say():
     done = helm("lint", "--strict", CHART)
     assert done.returncode == 0, done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from pathlib import Path
 from typing import Any
 
@@ -209,10 +210,20 @@ def test_a_policy_lets_prometheus_in_from_the_namespace_that_the_app_asks_it_in(
     _, template, container = next(one for one in ours(made) if one[0]["kind"] == "Deployment")
     asked = settings_of(made, template, container).sources[0].url.split("//")[1].split(".")[1]
     (rule,) = named(made, "NetworkPolicy", "llmvitals")["spec"]["ingress"]
-    (peer,) = rule["from"]
-    for space in (asked, "llmvitals"):
-        assert selects(peer["namespaceSelector"], {"kubernetes.io/metadata.name": space})
+    own, peer = rule["from"]
+    assert own == {"podSelector": {}}, "its own namespace, whatever a kustomization above calls it"
+    assert selects(peer["namespaceSelector"], {"kubernetes.io/metadata.name": asked})
     assert not selects(peer["namespaceSelector"], {"kubernetes.io/metadata.name": "default"})
+
+
+def test_another_namespace_takes_rights_and_policies_along(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({"namespace": "watch", "resources": [os.path.relpath(ALL, tmp_path.resolve())]})
+    )
+    made = built(tmp_path)
+    (subject,) = named(made, "ClusterRoleBinding", "llmvitals")["subjects"]
+    assert subject["namespace"] == "watch", "else the exporters may list no pods"
+    assert not [one["kind"] for one in made if one["metadata"].get("namespace", "watch") != "watch"]
 
 
 def test_accounts_and_maps_that_are_named_exist_and_stand_in_the_one_namespace() -> None:

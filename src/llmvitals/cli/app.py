@@ -17,6 +17,7 @@ from llmvitals.app.choices import REQUIRED, SIGN_IN_VARIABLE, is_loopback
 from llmvitals.app.people import limited
 from llmvitals.app.secrets_file import SignIn, sign_in, usual
 from llmvitals.cli.screen import remark
+from llmvitals.cli.streamlit_flags import streamlit_flags
 from llmvitals.errors import MissingExtraError, SettingsError, install
 from llmvitals.settings import Settings
 from llmvitals.sources.access import exposed
@@ -62,7 +63,9 @@ def command(*, settings_path: Path | None, secrets_path: Path | None, port: int,
     click.echo(f"llmvitals app on http://{address}:{port}", err=True)
     sys.stderr.flush()
     # Streamlit takes this process over, so that signals and the exit code are its own.
-    os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", str(script), *_flags(port, address), *given])
+    host = None if signing_in is None else urlsplit(signing_in.origin).hostname
+    flags = streamlit_flags(port, address, os.environ, origin_host=host)
+    os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", str(script), *flags, *given])
 
 
 def _found(files: Iterable[Path]) -> list[Path]:
@@ -92,12 +95,3 @@ def _to_say(settings: Settings, signing_in: SignIn | None, address: str, *, aske
     for source in settings.sources:
         if told := exposed(source.url, source.access):
             yield f"source '{source.name}' {told}."
-
-
-def _flags(port: int, address: str) -> list[str]:
-    return [
-        f"--server.port={port}",
-        f"--server.address={address}",
-        "--server.headless=true",
-        "--browser.gatherUsageStats=false",
-    ]

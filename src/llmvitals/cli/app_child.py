@@ -18,6 +18,7 @@ from msgspec import structs
 
 from llmvitals import data
 from llmvitals.cli import leash
+from llmvitals.cli.streamlit_flags import streamlit_flags
 from llmvitals.errors import SettingsError
 from llmvitals.settings import Settings, Source
 
@@ -77,13 +78,7 @@ def app_child(settings: Settings, exporter_url: str, *, name: str, port: int) ->
         file = Path(folder) / "settings.yaml"
         file.write_text(yaml.safe_dump(msgspec.to_builtins(structs.replace(settings, sources=sources))), "utf-8")
         log = Path(folder) / "app.log"
-        flags = (
-            f"--server.port={port}",
-            f"--server.address={LOOPBACK}",
-            "--server.headless=true",
-            "--server.fileWatcherType=none",
-            "--browser.gatherUsageStats=false",
-        )
+        flags = (*streamlit_flags(port, LOOPBACK, os.environ), "--server.fileWatcherType=none")
         leashed = (sys.executable, leash.__file__, str(os.getpid()))
         with log.open("wb") as sink:
             process = subprocess.Popen(
