@@ -114,8 +114,9 @@ def test_it_is_told_by_name_and_never_judged_wrongly(storm: Storm, behaviour: Be
             assert behaviour.explains(verdict["sentence"]), verdict["sentence"]
     if behaviour.gap:
         assert (name, behaviour.gap) in storm.seen.gaps
-    part, beside = Part.TARGET if behaviour in BEHAVIOURS else Part.CHANGE, "its page is refused by name, or read right"
-    reliability(part, behaviour.name, f"{beside}; the others are read right", behaviour.outcome)
+    part = Part.TARGET if behaviour in BEHAVIOURS else Part.CHANGE
+    holds = "down by name or read right, never judged wrongly; the others are read right"
+    reliability(part, behaviour.name, holds, behaviour.outcome)
 
 
 # -- who asks that exporter -----------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ class Behaviour:
     @property
     def outcome(self) -> str:
         """One line for the table."""
-        return self.told or (f"down: {self.why}" if self.up == DOWN else "read")
+        limit = {TIME: f"{TIME} the time limit", LARGE: f"{LARGE} what is read"}
+        return self.told or f"down: {limit.get(self.why, self.why).rstrip(' (')}"
 
 
 def _down(name: str, path: str, why: str) -> Behaviour:
@@ -52,6 +53,8 @@ TTFT = "llm_request_ttft_seconds"
 TIME = "did not finish its answer within"
 CUT = "closed the connection without a whole answer"
 LARGE = "the page is larger than"
+LONG = "its headers are longer than what is read"
+OTHER = "answers in something that is not HTTP/1"
 
 BEHAVIOURS: tuple[Behaviour, ...] = (
     # no answer
@@ -71,10 +74,10 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     _down("100,000 series", "/series", "the page has more than 50000 samples"),
     _up("a series with 100,000 labels", "/labels", "read, without that series"),
     # no HTTP, or bad HTTP
-    _down("a header of 1 MiB", "/header", ""),
-    _down("a thousand headers", "/headers", ""),
-    _down("HTTP/0.9", "/http-0.9", ""),
-    _down("TLS on a plain port", "/tls", ""),
+    _down("a header of 1 MiB", "/header", LONG),
+    _down("a thousand headers", "/headers", LONG),
+    _down("HTTP/0.9", "/http-0.9", OTHER),
+    _down("TLS on a plain port", "/tls", OTHER),
     _down("a content-length that is too long", "/long", CUT),
     _up("a content-length that ends within a number", "/short", "read up to the last whole line"),
     _up("a negative content-length", "/negative-length", "read to the end of the connection"),
@@ -94,9 +97,13 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     _down("nothing", "/empty", "the page is empty"),
     # redirects
     _down("redirects to itself", "/loop", "redirects"),
-    _down("redirects to another host", "/redirect", "redirect"),
-    _down("redirects to a metadata address", "/to-metadata", "redirect"),
-    _down("redirects to a file", "/to-a-file", "redirect"),
+    _down("redirects to another host", "/redirect", "redirects to another host ("),
+    _down(
+        "redirects to a metadata address",
+        "/to-metadata",
+        "redirects to another host (169.254.169.254), which is not followed",
+    ),
+    _down("redirects to a file", "/to-a-file", "redirects to another host ("),
     # a page with faults
     _up("NaN", "/nan", "a gap; never healthy, never no traffic", RUNNING),
     _up("+Inf and -Inf", "/infinite", "a gap", RUNNING),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
+import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +17,7 @@ import pytest
 
 from llmvitals.errors import SettingsError
 from llmvitals.telemetry.ingest import Fetcher, Limits, page_url
+from llmvitals.telemetry.ingest.remedies import remedy_of
 
 BODY = b'vllm:num_requests_running{engine="0",model_name="m"} 3\n'
 Answer = Callable[[socket.socket, bytes], None]
@@ -208,20 +212,26 @@ def test_what_giant_labels_swell_comes_with_its_long_lines_cut(pack: type) -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "helps"),
     [
-        (reply(BODY, length=5000), "without a whole answer"),
-        (reply(gzip.compress(BODY)[:-6], "Content-Encoding: gzip"), "damaged or cut short"),
-        (reply(BODY, "Content-Encoding: br"), "not asked for"),
-        (lambda connection, _request: None, "closed the connection"),
-        (lambda connection, _request: connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n"), "closed the connection"),
+        (reply(BODY, length=5000), "without a whole answer", "server runs"),
+        (reply(gzip.compress(BODY)[:-6], "Content-Encoding: gzip"), "damaged or cut short", "proxy"),
+        (reply(BODY, "Content-Encoding: br"), "not asked for", "pack with gzip"),
+        (reply(BODY, *(f"X-{n}: 1" for n in range(200))), "its headers are longer", "adds them"),
+        (lambda connection, _request: None, "closed the connection", "server runs"),
+        (
+            lambda connection, _request: connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n"),
+            "answers in something that is not HTTP/1",
+            "wants https://",
+        ),
     ],
 )
-def test_broken_answers_are_told_in_words(answer: Answer, words: str) -> None:
+def test_broken_answers_are_told_in_words_with_what_helps(answer: Answer, words: str, helps: str) -> None:
     with server(answer) as place:
         page = Fetcher().fetch(place, timeout_s=5)
     assert words in page.error
     assert page.body is None
+    assert helps in remedy_of(page.error)
 
 
 def test_a_closed_port_and_an_unknown_host_are_told_apart() -> None:
@@ -229,6 +239,41 @@ def test_a_closed_port_and_an_unknown_host_are_told_apart() -> None:
         port = free.getsockname()[1]
     assert Fetcher().fetch(f"127.0.0.1:{port}", timeout_s=2).error == "refused the connection"
     assert Fetcher().fetch("http://nobody.invalid:1", timeout_s=2).error == "its host name is not known"
+
+
+def test_a_server_that_resets_while_tls_is_agreed_on_is_asked_once() -> None:
+    taken = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reset() -> None:
+            with suppress(OSError):  # the listener is closed
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        taken.append(connection.recv(1))
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=reset, daemon=True)
+        thread.start()
+        page = Fetcher().fetch(f"https://127.0.0.1:{listener.getsockname()[1]}", timeout_s=2)
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(2)
+    assert page.error == "closed the connection without a whole answer"
+    assert len(taken) == 1
+
+
+def test_without_a_file_descriptor_left_the_failure_is_ours_and_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def exhausted(*_: object) -> socket.socket:
+        tried.append(1)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("llmvitals.telemetry.watchdog.socket.socket", exhausted)
+    page = Fetcher().fetch("127.0.0.1:1", timeout_s=2)
+    assert page.error == "could not be reached (Too many open files)"
+    assert len(tried) == 1
+    assert "ulimit -n" in remedy_of(page.error)
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "404 Not Found", "503 Service Unavailable"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import urllib3
 
@@ -77,13 +77,25 @@ def words_of(failure: BaseException, *, timeout_s: float, mib: float) -> str:
     tls = next((one for one in chain if isinstance(one, ssl.SSLError)), None)
     if tls is not None and (words := _tls(tls)):
         return words
+    if any(type(one) is http.client.BadStatusLine for one in chain):  # not the end of a connection, a kind of it
+        return "answers in something that is not HTTP/1"
     if any("header" in str(one) for one in chain if isinstance(one, http.client.HTTPException)):
         return "its headers are longer than what is read"
     reason = getattr(failure, "reason", None)
     cause = reason if isinstance(reason, BaseException) else failure
+    if type(cause) is urllib3.exceptions.NewConnectionError and (
+        why := _not_refused(chain)
+    ):  # not an unknown name, a kind of it
+        return f"could not be reached ({why})"
     text = next((words for kind, words in _FAILURES if isinstance(cause, kind)), "could not be asked ({error})")
     whole = str(cause).split("\n", 1)[0]
     return text.format(timeout=timeout_s, mib=mib, error=whole[:120], whole=whole)
+
+
+def _not_refused(chain: Iterable[BaseException]) -> str:
+    """Why there is no connection where nobody refused one, as without a route or a file descriptor left; else ''."""
+    why = next((one for one in chain if isinstance(one, OSError) and one.strerror), None)
+    return "" if why is None or isinstance(why, ConnectionRefusedError) else str(why.strerror)
 
 
 def _tls(failure: ssl.SSLError) -> str:

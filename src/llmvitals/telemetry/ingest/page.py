@@ -227,15 +227,11 @@ def plain(page: RawPage, *, place: str, limits: Limits) -> bytes:
         small = len(page.body) <= limits.max_page_bytes and not page.body.startswith(_GZIP)
         body = page.body if small else bounded(unpacked((page.body,)), limits)
     except TooLargeError:
-        raise PageError(
-            f"the page is larger than {limits.max_page_bytes / _MIB:.4g} MiB",
-            place=place,
-            remedy="Raise exporter.max_page_bytes, or find the series that swells it.",
-        ) from None
+        thing = f"the page is larger than {limits.max_page_bytes / _MIB:.4g} MiB"
+        raise PageError(thing, place=place, remedy=remedy_of(thing)) from None
     except zlib.error:
-        raise PageError(
-            "the compressed page is damaged or cut short", place=place, remedy="Ask again; check the proxy in between."
-        ) from None
+        thing = "the compressed page is damaged or cut short"
+        raise PageError(thing, place=place, remedy=remedy_of(thing)) from None
     body = body.removeprefix(_BOM)
     if not body[:2048].strip():
         remedy = "Check that the port is the engine's API port." if _asked(page) else _OF_A_FILE
