@@ -27,8 +27,9 @@ from llmvitals.telemetry.reach import USUAL, Reach, RefusedAddressError
 
 
 class Watchdog:
-    """Shuts down the socket in use once the deadline is over. ``fired``: it had to. ``fresh``: the call has connected anew,
-    so what it uses is not a connection that was kept from an earlier call. ``until``: the deadline, in monotonic seconds.
+    """Shuts down the socket in use once the deadline is over. ``fired``: it had to. ``fresh``: the call connects anew, or
+    tried to, so what fails is not a connection that was kept from an earlier call. ``until``: the deadline, in monotonic
+    seconds.
     """
 
     def __init__(self, until: float, reach: Reach = USUAL) -> None:
@@ -74,15 +75,18 @@ class _Watched(HTTPConnection):
         sys.audit("http.client.connect", self, self.host, self.port)
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in wanted:
-            sock = socket.socket(family, kind, protocol)
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError as error:  # no file descriptor left, or none of this family: the next address may do
+                failure = error
+                continue
             try:
                 for option in self.socket_options or ():
                     sock.setsockopt(*option)
                 sock.settimeout(self._seconds_left(dog))
                 sock.connect(address)
-                sock.settimeout(
-                    self._seconds_left(dog)
-                )  # agreeing on TLS has the rest of the time, not the whole again
+                # agreeing on TLS has the rest of the time, not the whole again
+                sock.settimeout(self._seconds_left(dog))
             except OSError as error:
                 sock.close()
                 failure = error
@@ -103,8 +107,11 @@ class _Watched(HTTPConnection):
         return left if own is None else min(left, own)
 
     def connect(self) -> None:
+        dog = _RUNNING.get()
+        if dog is not None:
+            dog.fresh = True  # also where it fails, as while TLS is agreed on
         super().connect()
-        _watch(self, fresh=True)
+        _watch(self)
 
     def request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # the library's own
         _watch(self)
@@ -124,11 +131,10 @@ class _WatchedTls(_Watched, HTTPSConnection):
             raise
 
 
-def _watch(connection: HTTPConnection, *, fresh: bool = False) -> None:
-    watchdog = _RUNNING.get()
-    if watchdog is not None:
-        watchdog.connection, watchdog.connected = connection, connection.sock
-        watchdog.fresh = watchdog.fresh or fresh
+def _watch(connection: HTTPConnection) -> None:
+    dog = _RUNNING.get()
+    if dog is not None:
+        dog.connection, dog.connected = connection, connection.sock
 
 
 class _Pool(HTTPConnectionPool):

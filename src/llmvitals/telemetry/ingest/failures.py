@@ -83,9 +83,8 @@ def words_of(failure: BaseException, *, timeout_s: float, mib: float) -> str:
         return "its headers are longer than what is read"
     reason = getattr(failure, "reason", None)
     cause = reason if isinstance(reason, BaseException) else failure
-    if type(cause) is urllib3.exceptions.NewConnectionError and (
-        why := _not_refused(chain)
-    ):  # not an unknown name, a kind of it
+    # not an unknown name, a kind of it
+    if type(cause) is urllib3.exceptions.NewConnectionError and (why := _not_refused(chain)):
         return f"could not be reached ({why})"
     text = next((words for kind, words in _FAILURES if isinstance(cause, kind)), "could not be asked ({error})")
     whole = str(cause).split("\n", 1)[0]
