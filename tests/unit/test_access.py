@@ -286,7 +286,8 @@ def test_a_dripping_server_is_left_after_the_time_limit():
         one.get("")
 
 
-def test_a_server_that_drips_its_headers_is_left_too():
+@pytest.mark.parametrize("proxy", [False, True], ids=["itself", "as a proxy"])
+def test_a_server_that_drips_its_headers_is_left_too(proxy, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def drip() -> None:
@@ -297,8 +298,12 @@ def test_a_server_that_drips_its_headers_is_left_too():
                     time.sleep(0.05)
 
         threading.Thread(target=drip, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        if proxy:
+            monkeypatch.setenv("HTTPS_PROXY", url)
+            url = "https://prometheus.invalid"
         began = time.monotonic()
-        with client(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.5) as one, pytest.raises(SlowError):
+        with client(url, timeout_s=0.5) as one, pytest.raises(SlowError):
             one.get("/x")
         assert time.monotonic() - began < 3.0
 

@@ -109,7 +109,7 @@ class _Watched(HTTPConnection):
     def connect(self) -> None:
         dog = _RUNNING.get()
         if dog is not None:
-            dog.fresh = True  # also where it fails, as while TLS is agreed on
+            dog.connection, dog.fresh = self, True  # already: a proxy may drip, and agreeing on TLS may fail
         super().connect()
         _watch(self)
 
