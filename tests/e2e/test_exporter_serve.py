@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import resource
 import shlex
 import signal
 import socket
@@ -21,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from llmvitals.errors import SettingsError
 from llmvitals.exporters import guard
-from llmvitals.exporters.lifecycle import Exporter
+from llmvitals.exporters.lifecycle import MOST_FILES, Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
 from llmvitals.telemetry.ingest import RawPage
@@ -262,12 +263,12 @@ SERVE = (
 class Process:
     """``serve`` on a settings file, in a process of its own."""
 
-    def __init__(self, folder, config: dict) -> None:
+    def __init__(self, folder, config: dict, *before: str) -> None:
         self.file = folder / "settings.yaml"
         self.log = folder / "log"
         self.write(config)
         with self.log.open("wb") as sink:
-            self.process = subprocess.Popen([sys.executable, "-c", SERVE, str(self.file)], stderr=sink)
+            self.process = subprocess.Popen([*before, sys.executable, "-c", SERVE, str(self.file)], stderr=sink)
         line = wait_for(lambda: self.line("listening"), "the listening line")
         self.url = next(w for w in line.split() if w.startswith("url=")).removeprefix("url=")
 
@@ -317,6 +318,19 @@ def test_sighup_takes_good_settings_and_keeps_the_old_ones_when_the_new_are_bad(
     page = process.page()
     assert page["llmvitals_config_last_reload_successful{}"] == 1.0
     assert page["llmvitals_history_snapshots{'instance': 'a'}"] >= kept
+
+
+def test_it_may_open_as_many_files_as_the_system_lets_it(tmp_path):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= 256:
+        pytest.skip(f"this machine allows {hard} open files")
+    config = {"targets": [{"url": "http://127.0.0.1:9"}], "exporter": {"listen": "127.0.0.1:0"}}
+    running = Process(tmp_path, config, "sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh")
+    try:
+        most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+        assert running.page()["process_max_fds{}"] == most
+    finally:
+        running.close()
 
 
 def test_sigterm_finishes_the_answer_under_way_and_ends_cleanly(tmp_path):

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -208,6 +208,7 @@ def serve(read: Callable[[], Settings], *, fetch: Fetch | None = None) -> None:
     ones before stay in use (``llmvitals_config_last_reload_successful`` is 0).
     """
     to_stderr()
+    _allow_files()
     heap.tended()
     exporter = Exporter(read(), fetch=fetch, machine=Machine)
     with _signals() as arrived, _seldom_searched():
@@ -227,7 +228,8 @@ def _allow_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        with suppress(OSError, ValueError):  # a sandbox may forbid it: then what there is must do
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextmanager
