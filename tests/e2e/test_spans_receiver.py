@@ -8,7 +8,9 @@ import shlex
 import signal
 import socket
 import subprocess
+import threading
 import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Sample
 
 from llmvitals.errors import SettingsError
-from llmvitals.exporters import selfmetrics
+from llmvitals.exporters import protect, selfmetrics
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.schema import family_of
 from llmvitals.settings import Exporter as Limits
@@ -316,6 +318,35 @@ def users(**passwords: str) -> dict[str, str]:
 
 
 BASIC = "Basic YWxpY2U6cmlnaHQ="  # alice:right
+
+
+@pytest.mark.parametrize(
+    ("protocol", "refused"), [("http", 429), ("grpc", grpc.StatusCode.UNAVAILABLE)], ids=["http", "grpc"]
+)
+def test_a_sender_whose_password_waits_behind_too_many_is_told_to_come_again(tmp_path, monkeypatch, protocol, refused):
+    gate = threading.Event()
+    monkeypatch.setattr(protect, "_right", lambda *_: gate.wait(20))
+    web = write(tmp_path, {"basic_auth_users": users(alice="right")})
+    with exporter(web=web) as one, ThreadPoolExecutor(protect.GUESSES + 1) as pool:
+
+        def told() -> object:
+            try:
+                if protocol == "http":
+                    return senders.post(at(one, "http"), GOOD, auth=("alice", "right")).status_code
+                senders.call(at(one, "grpc"), GOOD, metadata=(("authorization", BASIC),))
+            except grpc.RpcError as error:
+                return error.code()
+            return 200
+
+        asked = [pool.submit(told) for _ in range(protect.GUESSES + 1)]
+        # the others' passwords are being looked at
+        done, waiting = wait(asked, timeout=10, return_when=FIRST_COMPLETED)
+        gate.set()
+        assert [each.result() for each in done] == [refused]
+        assert [each.result(20) for each in waiting] == [200] * protect.GUESSES
+        assert one.receiver is not None
+        exports = {result.value: n for (_, result), n in one.receiver.intake.exports().items()}
+        assert exports == {"ok": protect.GUESSES, "busy": 1}
 
 
 def test_only_users_of_the_web_configuration_may_send(tmp_path):

@@ -17,12 +17,13 @@ from urllib.parse import unquote
 
 from llmvitals.exporters import guard
 from llmvitals.exporters.listen import START_SECONDS, bound, shown, unusable
+from llmvitals.exporters.network import network
 from llmvitals.exporters.protect import GuessingError, Verifier, credentials
 from llmvitals.exporters.request_head import HEADER_BYTES
 from llmvitals.exporters.spans.grpc_tls import check_tls, secrets
 from llmvitals.exporters.spans.intake import Intake
 from llmvitals.exporters.spans.messages import CODES, response, trailers
-from llmvitals.exporters.spans.result import STRANGER, Answer, Result
+from llmvitals.exporters.spans.result import GUESSING, STRANGER, Answer, Result
 from llmvitals.exporters.spans.unpack import is_packed
 from llmvitals.exporters.web_config import Web
 
@@ -163,6 +164,8 @@ class GrpcServer:
             if not await self._admitted(context):
                 return Answer(Result.UNAUTHORIZED, STRANGER)
             return await self._message(messages)
+        except GuessingError:  # a right password that comes with many others is told to come again, and not turned away
+            return Answer(Result.BUSY, GUESSING)
         except asyncio.CancelledError:
             self._intake.count(PROTOCOL, Result.INCOMPLETE, "the sender went away")
             raise
@@ -188,7 +191,4 @@ class GrpcServer:
             return True
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         user, password = credentials(sent if isinstance(sent, str) else "")
-        try:
-            return await self._verifier.admits(users, user, password, peer_ip(context.peer()))
-        except GuessingError:
-            return False
+        return await self._verifier.admits(users, user, password, network(peer_ip(context.peer())))

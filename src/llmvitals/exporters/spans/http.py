@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmvitals.exporters.protect import Protect
 from llmvitals.exporters.spans.intake import Hold, Intake
 from llmvitals.exporters.spans.messages import code_of, response, status
-from llmvitals.exporters.spans.result import RETRY_SECONDS, STRANGER, Answer, Result
+from llmvitals.exporters.spans.result import GUESSING, RETRY_SECONDS, STRANGER, Answer, Result
 from llmvitals.exporters.web_config import Web
 
 PROTOCOL = "http"
@@ -36,6 +36,9 @@ STATUS: Mapping[Result, int] = {
     Result.FAILED: 500,
 }
 """The HTTP status of what was not taken in."""
+
+TURNED: Mapping[int, tuple[Result, str]] = {401: (Result.UNAUTHORIZED, STRANGER), 429: (Result.BUSY, GUESSING)}
+"""What an answer of :class:`Protect` is counted as."""
 
 NO_JSON = (
     "JSON is not taken, only protobuf: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf at the sender "
@@ -123,7 +126,7 @@ class Http:
 
 
 class Turned:
-    """ASGI middleware in front of :class:`Protect`: it counts the exports that are turned away there."""
+    """ASGI middleware in front of :class:`Protect`: it counts the exports that are turned away there, or told to come again."""
 
     def __init__(self, app: ASGIApp, intake: Intake) -> None:
         self._app = app
@@ -133,8 +136,8 @@ class Turned:
         """Hand on, and look at the status that comes back."""
 
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 401:
-                self._intake.count(PROTOCOL, Result.UNAUTHORIZED, STRANGER)
+            if message["type"] == "http.response.start" and message["status"] in TURNED:
+                self._intake.count(PROTOCOL, *TURNED[message["status"]])
             await send(message)
 
         await self._app(scope, receive, counted)

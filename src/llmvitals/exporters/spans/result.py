@@ -17,6 +17,10 @@ STRANGER = "user or password is wrong, or none was sent"
 """What is said of a sender that the web configuration does not admit."""
 
 
+GUESSING = "too many passwords of this address, or of all, are being checked"
+"""What is said of one whose password is not looked at yet."""
+
+
 class Result(StrEnum):
     """What became of an export; the value is the label ``result``."""
 
