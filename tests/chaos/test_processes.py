@@ -186,7 +186,7 @@ def test_a_recording_that_is_killed_can_be_read(hostile, tmp_path, reliability):
     words = argv("capture", hostile.url("/fine"), "--for", "60s", "--interval", "0.2s", "-o", folder)
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: len(list(folder.glob("*.prom.gz"))) >= 5, "five pages")
+        wait_for(lambda: len(list(folder.glob("0-*.prom.gz"))) >= 5, "five pages of it")
     finally:
         process.kill()
         process.wait(10)

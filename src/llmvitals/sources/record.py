@@ -17,7 +17,8 @@ from llmvitals.sources.capture import FORMAT, INDEX, Index, Recorded, Scrape
 from llmvitals.telemetry.ingest import RawPage
 
 SAVE_SECONDS = 10.0
-"""The index is rewritten when the newest page is this much newer than at the last time; a kill loses no more."""
+"""The index is rewritten once each target has a page, then when the newest is this much newer than at the last time: a kill
+loses no more."""
 
 
 def put(file: Path, data: bytes) -> None:
@@ -46,6 +47,7 @@ class Recorder:
         self._scrapes: dict[str, list[Scrape]] = {target.name: list(target.scrapes) for target in self._targets}
         self._numbers = {target.name: number for number, target in enumerate(self._targets)}
         self._saved: float | None = None
+        self._all_begun = False  # whether each target has a page in the index
         if (self._folder / INDEX).exists():
             raise CaptureError(
                 "already holds a recording", place=str(self._folder), remedy="Choose another folder with -o."
@@ -64,9 +66,10 @@ class Recorder:
             file = f"{self._numbers[name]}-{len(scrapes):05d}.prom.gz"
             self._write(file, gzip.compress(page.body, mtime=0))
         scrapes.append(Scrape(page.t, file, page.took, page.status, page.error, page.detail or msgspec.UNSET))
-        if self._saved is None or page.t - self._saved >= SAVE_SECONDS:
+        begun = not self._all_begun and all(self._scrapes.values())
+        if self._saved is None or begun or page.t - self._saved >= SAVE_SECONDS:
             self.save()
-            self._saved = page.t
+            self._saved, self._all_begun = page.t, self._all_begun or begun
 
     def save(self) -> None:
         """Write the index in one step: readers see the old one or the new one, never half of it."""
