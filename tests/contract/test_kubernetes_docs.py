@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from llmvitals.cli import group
 from llmvitals.settings import Settings
 from support.doc_commands import Command, World, check, commands
 from support.manifests import KUBERNETES, ROOT, Manifest, built, containers, named, pods, problems
@@ -31,6 +33,8 @@ OF_TLS = next(one for one in YAML if "web-config" in str(one.get("secretGenerato
 OF_ENGINES = next(one for one in YAML if one.get("resources") == ["vllm.yaml"])
 SETTINGS = next(one for one in YAML if "configMapGenerator" in one)
 LABELS = next(one for one in YAML if "labels" in one)
+OF_TRACES = next(one for one in YAML if "otlp-grpc" in str(one.get("patches")))
+OF_PROMISES = next(one for one in YAML if "prometheusrule" in str(one.get("patches")))
 SCRAPE = next(one for one in YAML if "scrape_configs" in one)
 ENGINE: Manifest = {
     "apiVersion": "apps/v1",
@@ -110,6 +114,30 @@ def test_the_label_of_the_release_is_on_what_prometheus_looks_for(tmp_path: Path
     assert "release" not in named(made, "DaemonSet")["spec"]["selector"]["matchLabels"]
 
 
+def test_traces_reach_the_exporter_through_its_ports_and_its_policy(tmp_path: Path) -> None:
+    made = built(beside(tmp_path / "here", {**WHOLE, **OF_TRACES}))
+    assert [wrong for one in made for wrong in problems(one)] == []
+    (container,) = named(made, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    opened = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert opened == {"metrics": 9464, "otlp-grpc": 4317, "otlp-http": 4318}
+    rules = named(made, "NetworkPolicy", "llmvitals")["spec"]["ingress"]
+    assert [port["port"] for rule in rules if "from" not in rule for port in rule["ports"]] == [
+        "otlp-grpc",
+        "otlp-http",
+    ]
+
+
+def test_alerts_made_for_promises_of_ones_own_take_the_place_of_the_checkouts(tmp_path: Path) -> None:
+    own = beside(tmp_path / "here", grown("monitoring", **OF_PROMISES))
+    settings = own / "llmvitals.yaml"
+    settings.write_text("slo: {objective: 0.99}\n")
+    done = CliRunner().invoke(group, ["generate", "--settings", str(settings), "-o", str(own / "made")])
+    assert done.exit_code == 0, done.output
+    made = named(built(own), "PrometheusRule")
+    assert made["spec"] == yaml.safe_load((own / OF_PROMISES["patches"][0]["path"]).read_text())["spec"]
+    assert made["spec"] != yaml.safe_load((ROOT / "alerts/prometheusrule.yaml").read_text())["spec"]
+
+
 def test_people_sign_in_with_the_component_and_its_secret(tmp_path: Path) -> None:
     made = built(beside(tmp_path / "here", grown("app", **OF_APP), secrets_toml="[auth]\n"))
     assert [wrong for one in made for wrong in problems(one)] == []
@@ -148,6 +176,7 @@ def test_a_sidecar_comes_into_engines_as_the_page_says(tmp_path: Path) -> None:
     assert [wrong for one in made for wrong in problems(one)] == []
     (template,) = [template for _, template in pods(made)]
     assert [one["name"] for one in containers(template)] == ["vllm", "llmvitals"]
+    assert {one["name"]: one.get("value") for one in containers(template)[1]["env"]}["ENGINE_PORT"] == "9000"
     assert named(made, "ConfigMap")["metadata"]["namespace"] == OF_ENGINES["namespace"]
 
 

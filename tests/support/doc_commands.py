@@ -286,6 +286,8 @@ CHECKERS: dict[str, Callable[[Words, World], None]] = {
     "cp": _file(0),
     "install": _file(-2),
     "promtool": _file(-1),
+    "/opt/llmvitals/bin/pip": _file(-1),
+    "/usr/bin/python3": _anything,
     **dict.fromkeys(
         ("mkdir", "cd", "export", "openssl", "htpasswd", "systemctl", "journalctl", "base64", "jq"), _anything
     ),

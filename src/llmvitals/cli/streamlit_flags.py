@@ -19,8 +19,6 @@ _ALWAYS = (
     "--server.enableStaticServing=false",
     # Pages that may steer the app from a frame around it. The default are Streamlit's own hosts, where anybody may have a page.
     "--client.allowedOrigins=https://nobody.invalid",
-    # MB for a file: the app takes models' config.json, manifests and results of load tests. 200 is the default.
-    "--server.maxUploadSize=20",
 )
 
 
