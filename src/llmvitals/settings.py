@@ -355,14 +355,13 @@ class Kubernetes(Struct, frozen=True):
 
     ``discover``: pods that carry ``llmvitals.io/scrape: "true"`` become targets, see docs/node.md. ``api_url``: empty takes the
     cluster that this pod is in. ``pod_resources``: the kubelet's socket, which tells whose GPU is whose.
+    ``gpu_hosts``: hosts, as shell patterns, that ``llmvitals.io/gpu-url`` may name beside the pod's own address.
     """
 
     enabled: str = "auto"
     discover: bool = True
     access: Access = Access()  # sent to every pod that is discovered: whoever may annotate a pod then gets the secret
-    gpu_hosts: tuple[
-        str, ...
-    ] = ()  # hosts that llmvitals.io/gpu-url may name beside the pod's own address, shell patterns
+    gpu_hosts: tuple[str, ...] = ()
     selector: str = ""  # label selector that pods must meet besides
     namespaces: tuple[str, ...] = ()  # only these; empty takes all that the service account may list
     api_url: str = ""

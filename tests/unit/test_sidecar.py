@@ -38,6 +38,11 @@ def test_several_engines_of_one_pod_have_their_ports_in_their_names() -> None:
     assert [one.name for one in both] == [one.name for one in asked]
 
 
+def test_without_a_port_in_the_address_the_schemes_own_is_in_the_name() -> None:
+    both = in_this_pod((Target(url="https://127.0.0.1"), Target(url="localhost")), HERE)
+    assert [one.name for one in both] == ["serving/chat-0:443", "serving/chat-0:80"]
+
+
 @pytest.mark.parametrize(
     ("target", "environ"),
     [
@@ -61,7 +66,9 @@ def test_what_the_settings_say_of_its_place_counts() -> None:
 
 
 def test_a_pod_that_is_left_to_its_sidecar_stands_on_the_page_with_the_reason_and_counts_nowhere() -> None:
-    engine = Engine(Settings(), fetch=lambda url, *, timeout_s, access: RawPage(0.0, error="not asked"), clock=lambda: 100.0)
+    engine = Engine(
+        Settings(), fetch=lambda url, *, timeout_s, access: RawPage(0.0, error="not asked"), clock=lambda: 100.0
+    )
     engine._pods.changed((pod(owner="sidecar"),), "n1")
     cycle = engine.publish(100.0)
     (line,) = [line for line in cycle.page.decode().splitlines() if line.startswith("llmvitals_target_left_out{")]

@@ -16,7 +16,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from llmvitals.exporters.limits import PIECE_BYTES, SAFE
-from llmvitals.exporters.request_head import UNREADABLE, Fault, StrictConnection
+from llmvitals.exporters.request_head import METHODS, UNREADABLE, Fault, StrictConnection
 from llmvitals.exporters.web_config import Web, allowed
 
 REQUEST_SECONDS = 10.0
@@ -212,6 +212,6 @@ def _written(fault: Fault) -> bytes:
         "content-type: text/plain; charset=utf-8",
         f"content-length: {len(fault.why) + 1}",
         "connection: close",
-        *(["allow: GET, HEAD"] if fault.status == HTTPStatus.METHOD_NOT_ALLOWED else []),
+        *([f"allow: {', '.join(METHODS)}"] if fault.status == HTTPStatus.METHOD_NOT_ALLOWED else []),
     ]
     return ("\r\n".join(lines) + f"\r\n\r\n{fault.why}\n").encode()

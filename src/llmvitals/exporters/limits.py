@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmvitals.exporters.network import network
-from llmvitals.exporters.request_head import METHODS
+from llmvitals.exporters.request_head import METHODS, NO_BODY, NO_METHOD, Fault, has_body
 
 PIECE_BYTES = 64 * 1024
 """An answer is written piece by piece as it is read: who does not read holds one piece, not a whole page of its own."""
@@ -95,10 +95,11 @@ class Limits:
 
     @staticmethod
     def _refusal(scope: Scope) -> ASGIApp | None:
-        headers = Headers(scope=scope)
         closing = {"connection": "close"}
         if scope["method"] not in METHODS:
-            return PlainTextResponse("Only GET and HEAD.\n", 405, headers={"allow": ", ".join(METHODS), **closing})
-        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            return PlainTextResponse("A request has no body here.\n", 413, headers=closing)
-        return None
+            return _told(NO_METHOD, {"allow": ", ".join(METHODS), **closing})
+        return _told(NO_BODY, closing) if has_body(scope["headers"]) else None
+
+
+def _told(fault: Fault, headers: Mapping[str, str]) -> ASGIApp:
+    return PlainTextResponse(f"{fault.why}\n", fault.status, headers=dict(headers))

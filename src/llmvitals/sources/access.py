@@ -5,13 +5,13 @@ No message here, and no ``repr``, shows what a file holds.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from llmvitals.errors import LlmvitalsError, SettingsError, UnreachableError
 from llmvitals.settings import TENANT_HEADER, Access
 from llmvitals.telemetry.access import CHECK, NOBODY, headers, secrets_of
+from llmvitals.telemetry.addresses import is_loopback
 
 __all__ = ["NOBODY", "certificates", "exposed", "headers", "refused", "secrets_of"]
 
@@ -36,16 +36,9 @@ def exposed(url: str, access: Access) -> str:
     """A sentence where a secret goes over the network in the clear, else ''. Not refused: a mesh may encrypt between pods."""
     secret = access.bearer_token_file or access.password_file or access.header_files
     parts = urlsplit(url if "://" in url else f"http://{url}")
-    if not secret or parts.scheme == "https" or _loopback(parts.hostname or ""):
+    if not secret or parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return ""
     return f"sends its secret in the clear to {parts.hostname}; write https, unless a mesh encrypts between the pods"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def refused(status: int, told: str, access: Access, place: str) -> LlmvitalsError | None:

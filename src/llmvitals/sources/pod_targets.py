@@ -16,7 +16,6 @@ from llmvitals.telemetry.ingest import page_url
 PORT_NAMES = ("metrics", "http")
 """The container port that is asked where the pod names none, in this order; else the only one there is."""
 
-
 _USUAL = Kubernetes()
 
 SIDECAR = "llmvitals"
@@ -64,10 +63,10 @@ class Asking:
     @property
     def owner(self) -> str:
         """Who else asks this pod's engine, as a sentence; '' for nobody. Two exporters of one engine would count it twice."""
-        said = self.values.get("owner")
-        if said == "sidecar":
+        owner = self.values.get("owner")
+        if owner == "sidecar":
             return f"an exporter in its pod asks it ({PREFIX}owner: sidecar)"
-        if said is None and any(one.name == SIDECAR for one in self.pod.containers):
+        if owner is None and any(one.name == SIDECAR for one in self.pod.containers):
             return f"its container '{SIDECAR}' asks it; {PREFIX}owner: node gives it to the node's exporter"
         return ""
 

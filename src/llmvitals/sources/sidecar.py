@@ -12,7 +12,7 @@ import msgspec
 
 from llmvitals.settings import Target
 from llmvitals.sources.place import base_url
-from llmvitals.telemetry.addresses import LOOPBACK_NAMES, address
+from llmvitals.telemetry.addresses import is_loopback
 
 VARIABLES = {"namespace": "POD_NAMESPACE", "pod": "POD_NAME", "node": "NODE_NAME"}
 """Label to the variable that the manifest sets from the pod's own fields (downward API)."""
@@ -31,13 +31,16 @@ def in_this_pod(targets: Sequence[Target], environ: Mapping[str, str]) -> tuple[
     own = [target for target in targets if not target.name and _is_here(target.url)]
 
     def named(target: Target) -> Target:
-        name = pod if len(own) == 1 else f"{pod}:{urlsplit(base_url(target.url)).port or 80}"
+        name = pod if len(own) == 1 else f"{pod}:{_port(target.url)}"
         return msgspec.structs.replace(target, name=name, pod=target.pod or pod, labels={**places, **target.labels})
 
     return tuple(named(target) if target in own else target for target in targets)
 
 
 def _is_here(url: str) -> bool:
-    host = urlsplit(base_url(url)).hostname or ""
-    found = address(host)
-    return host in LOOPBACK_NAMES or (found is not None and found.is_loopback)
+    return is_loopback(urlsplit(base_url(url)).hostname or "")
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(base_url(url))
+    return parts.port or {"http": 80, "https": 443}[parts.scheme]

@@ -15,3 +15,9 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return mapped or found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or one of the names that every machine has for itself, leads to this machine alone."""
+    found = address(host)
+    return host.lower() in LOOPBACK_NAMES if found is None else found.is_loopback

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from llmvitals.telemetry.addresses import LOOPBACK_NAMES, address
+from llmvitals.telemetry.addresses import address, is_loopback
 from llmvitals.telemetry.identity.model import Container, Found, Listener, Pod, Process, Processes, Wanted
 from llmvitals.telemetry.identity.trees import Trees
 
@@ -219,7 +219,7 @@ def _is_any(text: str) -> bool:
 def _is_loopback(text: str) -> bool:
     """Loopback, or 0.0.0.0, which leads to the same place when it is connected to."""
     found = address(text)
-    return text.lower() in LOOPBACK_NAMES or (found is not None and (found.is_loopback or found.is_unspecified))
+    return is_loopback(text) or (found is not None and found.is_unspecified)
 
 
 def _same(one: str, other: str) -> bool:

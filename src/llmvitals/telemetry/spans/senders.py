@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from llmvitals.telemetry.addresses import LOOPBACK_NAMES, address
+from llmvitals.telemetry.addresses import address, is_loopback
 from llmvitals.telemetry.spans.model import Place, Vantage
 
 
@@ -125,7 +125,4 @@ def _plain(host: str) -> str:
     return str(address(host) or host.lower())
 
 
-@lru_cache(maxsize=4096)
-def _loopback(host: str) -> bool:
-    found = address(host)
-    return host.lower() in LOOPBACK_NAMES if found is None else found.is_loopback
+_loopback = lru_cache(maxsize=4096)(is_loopback)
