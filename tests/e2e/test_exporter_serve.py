@@ -21,7 +21,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from llmvitals.errors import SettingsError
-from llmvitals.exporters import guard
+from llmvitals.exporters import guard, lifecycle
 from llmvitals.exporters.lifecycle import MOST_FILES, Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
@@ -318,6 +318,16 @@ def test_sighup_takes_good_settings_and_keeps_the_old_ones_when_the_new_are_bad(
     page = process.page()
     assert page["llmvitals_config_last_reload_successful{}"] == 1.0
     assert page["llmvitals_history_snapshots{'instance': 'a'}"] >= kept
+
+
+def test_settings_that_nobody_foresaw_end_nothing(exporter, caplog):
+    def read() -> Settings:
+        raise ZeroDivisionError("foreseen by nobody")
+
+    lifecycle._reload(exporter, read)
+    assert "event=reload-refused error=" in caplog.text
+    assert "foreseen by nobody" in caplog.text
+    assert values(get(exporter, "/metrics").text)["llmvitals_config_last_reload_successful{}"] == 0.0
 
 
 def test_it_may_open_as_many_files_as_the_system_lets_it(tmp_path):

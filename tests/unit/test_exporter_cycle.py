@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import threading
 import weakref
 from pathlib import Path
@@ -241,9 +242,11 @@ def test_a_gpu_page_without_gpus_is_told_with_its_address_in_gap_and_log_and_onc
     assert "secret" not in caplog.text + page
 
 
-def test_a_gpu_url_that_is_none_is_refused_before_the_first_cycle():
-    with pytest.raises(SettingsError, match="ftp://n:9400: is not a URL"):
-        Engine(settings(Target(url=URL, name="a", gpu_url="ftp://n:9400")))
+@pytest.mark.parametrize("url", ["ftp://n:9400", "http://[n:9400", "http://n:99999"])
+@pytest.mark.parametrize("key", ["gpu_url", "probe_url"])
+def test_an_address_beside_a_target_that_is_none_is_refused_before_the_first_cycle(key, url):
+    with pytest.raises(SettingsError, match=f"{re.escape(url)}: is not a URL"):
+        Engine(settings(Target(url=URL, name="a", probe_seconds=30.0, **{key: url})))
 
 
 def test_two_targets_of_one_name_are_refused():

@@ -266,9 +266,13 @@ def _signals() -> Iterator[Callable[[], int]]:
 def _reload(exporter: Exporter, read: Callable[[], Settings]) -> None:
     try:
         exporter.reload(read())
-    except LlmvitalsError as error:
+    except Exception as error:  # whatever is wrong with them, what is in use goes on
         exporter.board.reload_ok = False
-        log("reload-refused", level=logging.ERROR, error=str(error))
+        log(
+            "reload-refused",
+            level=logging.ERROR,
+            error=str(error) if isinstance(error, LlmvitalsError) else repr(error),
+        )
     else:
         exporter.board.reload_ok = True
         log("reloaded", targets=len(exporter.settings.targets))

@@ -16,7 +16,7 @@ from llmvitals.settings import Settings, Target
 from llmvitals.sources.access import exposed
 from llmvitals.sources.beside import beside
 from llmvitals.sources.node import Seen
-from llmvitals.sources.place import name_of
+from llmvitals.sources.place import base_url, name_of
 from llmvitals.sources.roles import with_role
 from llmvitals.sources.views import is_gateway
 from llmvitals.telemetry.access import beside as beside_of
@@ -114,9 +114,11 @@ class Watch:
     def over(cls, target: Target, settings: Settings) -> Watch:
         """A fresh watch over one target, with the limits of the settings.
 
-        Raises :class:`SettingsError` when the headers of its probes cannot be read.
+        Raises :class:`SettingsError` for an address that is none, and when the headers of its probes cannot be read.
         """
         name = name_of(target)
+        for url in filter(None, (target.gpu_url, target.probe_url)):
+            base_url(url)
         limits = limits_of(settings)
         for url, access in ((target.url, target.access), (target.gpu_url, target.gpu_access)):
             if told := exposed(url, access):
