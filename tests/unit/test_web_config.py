@@ -182,6 +182,13 @@ def test_credentials_of_a_header(header, credentials):
     assert protect.credentials(header) == credentials
 
 
+def test_suites_that_openssl_does_not_have_are_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(web_config.CIPHERS, "TLS_OF_ANOTHER_BUILD", "NO-SUCH-SUITE")
+    told = refused(tmp_path, {"tls_server_config": {"cipher_suites": ["TLS_OF_ANOTHER_BUILD"]}})
+    assert told.thing == "cipher_suites cannot be used"
+    assert told.remedy.startswith("Name others")
+
+
 def test_who_waits_for_a_hash_is_bounded_by_address_and_in_all(monkeypatch):
     monkeypatch.setattr(protect, "_right", lambda *_: gate.wait(10) and False)
     gate = threading.Event()

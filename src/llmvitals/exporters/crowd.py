@@ -132,6 +132,7 @@ class Crowd:
                 continue  # one that went away while it waited
             peer = network(address[0])
             if len(self) >= self._most and not self._make_room(peer):
+                self._cut()
                 connection.close()
                 continue
             self._welcome(connection, peer)
@@ -147,10 +148,10 @@ class Crowd:
 
     def _make_room(self, peer: str) -> bool:
         """Have one go; False where nobody can, as all are waiting for us."""
-        self._cut()
         for most in sorted(self._held, key=lambda one: -len(self._held[one])):
             for guest in self._held[most]:
                 if self._may_go(guest, peer):
+                    self._cut()
                     self._leave(guest)
                     guest.cut()
                     return True

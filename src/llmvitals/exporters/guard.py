@@ -41,8 +41,10 @@ LINGER_SECONDS = 1.0
 """Whoever is refused while it still sends has this long to read why; bytes are thrown away meanwhile."""
 
 LINGER_BYTES = 256 * 1024
+"""What is thrown away of it at most."""
 
 CONNECTIONS = 512
+"""Of one listener, at most."""
 
 
 class Stage(Enum):
@@ -67,7 +69,7 @@ class GuardedProtocol(H11Protocol):
     _arriving: asyncio.TimerHandle | None = None
     _leaving: asyncio.TimerHandle | None = None
     _answering: asyncio.TimerHandle | None = None
-    _thrown: int | None = None
+    _thrown: int | None = None  # bytes thrown away since it was refused; None until then
 
     def __init__(
         self,

@@ -71,6 +71,7 @@ class Exporter:
         self.board = Board()
         self._web = Renewed(settings.exporter.web_config)
         self._site = Site(self.board, settings, self._web)
+        self._site.own.web_ok = lambda: self._web.ok
         self.receiver = self._site.own.receiver = self._receiving(settings)
         self._engine = Engine(settings, fetch=fetch, clock=clock, machine=self._machine, traces=self.receiver)
         self._site.own.push = self._pushing(settings)
@@ -106,7 +107,6 @@ class Exporter:
                 self._socket.close()
                 raise
         own = self._site.own
-        own.web_ok = lambda: self._web.ok
         self._server = server(self._site.app(), self._web, refused=own.refused, cut=own.cut)
         own.open = lambda: len(self._server.crowd or ()) if self._server else 0
         cycles = threading.Thread(target=self._cycles, name="cycle", daemon=True)
@@ -187,7 +187,6 @@ class Exporter:
         from llmvitals.exporters.otlp.push import Push  # noqa: PLC0415  # who does not push loads no requests
 
         own = self._site.own
-        own.web_ok = lambda: self._web.ok
         return Push(settings, lambda: self.board.newest, own.registry.collect, previous=own.push)
 
     def _cycles(self) -> None:

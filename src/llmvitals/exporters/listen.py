@@ -29,7 +29,10 @@ DRAIN_SECONDS = 5
 """How long answers under way may take once the exporter is told to end."""
 
 POLL_SECONDS = 0.02
+"""Between two looks at whether all answers have gone out."""
+
 TURNS = 4
+"""Of the event loop, at the end, in which what was cut off ends by itself."""
 
 _LAST_PORT = 65535
 

@@ -73,11 +73,11 @@ class Site:
         while self.board.newest is None and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.02)
         form = wants_openmetrics(request.headers.get("accept", ""))
-        packed = gzip_accepted(request.headers.get("accept-encoding", ""))
+        gzipped = gzip_accepted(request.headers.get("accept-encoding", ""))
         self._shared.of(self.board.newest)
-        parts = self._pages.parts(self.board.newest, openmetrics_form=form, packed=packed)
+        parts = self._pages.parts(self.board.newest, openmetrics_form=form, packed=gzipped)
         headers = {"vary": "accept, accept-encoding", "content-type": OPENMETRICS if form else TEXT}
-        return _Parts(parts, headers=headers | ({"content-encoding": "gzip"} if packed else {}))
+        return _Parts(parts, headers=headers | ({"content-encoding": "gzip"} if gzipped else {}))
 
     async def triage(self, request: Request) -> Response:
         """What ``llmvitals triage --json`` prints, for all scopes or for those named by ``instance`` and ``model``."""

@@ -195,7 +195,12 @@ def _context(tls: Tls, folder: Path, place: str) -> ssl.SSLContext:
     if context.minimum_version > context.maximum_version:
         raise SettingsError("min_version is above max_version", place=place, remedy="Swap them, or leave one out.")
     if tls.cipher_suites:
-        context.set_ciphers(":".join(_one_of(CIPHERS, suite, place, "cipher_suites") for suite in tls.cipher_suites))
+        wanted = ":".join(_one_of(CIPHERS, suite, place, "cipher_suites") for suite in tls.cipher_suites)
+        try:
+            context.set_ciphers(wanted)
+        except ssl.SSLError:
+            remedy = "Name others, or leave it out: this machine's OpenSSL, or its policy, has none of these."
+            raise SettingsError("cipher_suites cannot be used", place=place, remedy=remedy) from None
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: a client could have keys made anew as fast as it can ask

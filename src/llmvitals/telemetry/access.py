@@ -183,9 +183,9 @@ class Ways:
             return found[1]
         pools = watched_pools(**self._settings, ssl_context=context_of(access))
         with self._lock:
-            self._own[key] = (stamps, pools)
-        if found is not None:
-            found[1].clear()
+            before, self._own[key] = self._own.get(key), (stamps, pools)
+        if before is not None:
+            before[1].clear()
         return pools
 
 

@@ -114,12 +114,11 @@ class Fetcher:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             sent.update(urllib3.make_headers(basic_auth=pair))
             secrets = secrets_of(NOBODY, {"Authorization": sent["authorization"]})
-        if access is not NOBODY and access != NOBODY:
+        if access != NOBODY:
             own = headers(access)
             secrets = secrets_of(access, own)
-            sent = {
-                name: value for name, value in sent.items() if name.lower() not in {one.lower() for one in own}
-            } | own
+            given = {name.lower() for name in own}
+            sent = {name: value for name, value in sent.items() if name.lower() not in given} | own
         bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
         return _Asked(bare, sent, self._ways.pools(access), secrets, parts.username is not None or bool(secrets))
 
