@@ -124,7 +124,7 @@ class Engine:
     ) -> None:
         self.settings = settings
         self._traces = traces
-        self._fetch: Fetch = fetch or Fetcher(limits_of(settings)).fetch
+        self._fetch: Fetch = fetch or Fetcher(limits_of(settings), clock=clock).fetch
         self._clock = clock
         self._seen = NOBODY
         self._machine = machine

@@ -54,6 +54,7 @@ class Spaces:
         found = sockets(*tables)
         if space:
             self._sockets[space] = found
+            self._tables.pop(space, None)  # megabytes on a busy machine, and listeners were looked for before
         return found
 
     def ephemeral(self) -> Ports:
