@@ -131,7 +131,7 @@ class ApiServer:
                 except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
                     self.close_connection = True
 
-            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # told like any other call
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the library's names; told like any other call
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -7,7 +7,10 @@ _REMEDIES = (
     ("is not asked", "Mend that file, which access names; it is read anew for each page."),
     ("its certificate has expired", "Renew the server's certificate; look at this machine's clock too."),
     ("its certificate is not valid yet", "Look at the clocks of both machines."),
-    ("its certificate is signed by nobody", "Name the file of its authority in access.ca_file, or for a command in the variable SSL_CERT_FILE."),
+    (
+        "its certificate is signed by nobody",
+        "Name the file of its authority in access.ca_file, or for a command in the variable SSL_CERT_FILE.",
+    ),
     ("its certificate is for another name", "Ask it by a name of its certificate, or give it one with this name."),
     ("wants a certificate of ours", "Name one that it accepts in access.cert_file and access.key_file."),
     ("may want a certificate of ours", "Name one that it accepts in access.cert_file and access.key_file."),
