@@ -137,32 +137,30 @@ def read(pid: int, cycles: int) -> Reading:
     return Reading(cycles, number["VmRSS"] / 1024, number["VmHWM"] / 1024, number["Threads"], files)
 
 
-def ask(port: int, *, every: bool) -> int:
+def ask(connection: http.client.HTTPConnection, *, every: bool) -> int:
     """Scrape as Prometheus does, and where ``every`` ask for all else too; the number of cycles that the page tells."""
-    page = _get(port, "/metrics", _FORMS[0], "identity")
+    page = _get(connection, "/metrics", _FORMS[0], "identity")
     if every:
         for path, form, coding in itertools.product(_PATHS, _FORMS, ("identity", "gzip")):
-            _get(port, path, form, coding)
+            _get(connection, path, form, coding)
     else:
-        _get(port, "/metrics", _FORMS[1], "gzip")
+        _get(connection, "/metrics", _FORMS[1], "gzip")
     return int(float(page.split(b"\nllmvitals_cycles_total ")[1].split(b"\n")[0]))
 
 
-def _get(port: int, path: str, form: str, coding: str) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", path, headers={"Accept": form, "Accept-Encoding": coding})
-        return connection.getresponse().read()
-    finally:
-        connection.close()
+def _get(connection: http.client.HTTPConnection, path: str, form: str, coding: str) -> bytes:
+    """An answer on a connection that is kept, as a scraper keeps it."""
+    connection.request("GET", path, headers={"Accept": form, "Accept-Encoding": coding})
+    return connection.getresponse().read()
 
 
 def soaked(cycles: int, engines: int = GPUS) -> list[Reading]:
     """The readings of so many cycles, one about every second."""
     readings: list[Reading] = []
     with served() as pages, running(pages, engines) as (pid, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         for turn in itertools.count():
-            done = ask(port, every=turn % 5 == 4)
+            done = ask(connection, every=turn % 5 == 4)
             readings.append(read(pid, done))
             if done >= cycles:
                 return readings

@@ -23,6 +23,7 @@ def test_the_sections_come_in_their_order() -> None:
         "How often it is right",
         "The two commands",
         "Point it at your server",
+        "Deploy it",
         "In an incident, and before the next one",
         "Be woken by what matters",
         "See it in Grafana",

@@ -46,14 +46,15 @@ class Pages:
 
     def __init__(self, own: SelfMetrics) -> None:
         self._own = own
-        self._cycle: Cycle | None = None
+        self._serial: int | None = None
         self._bodies: dict[bool, bytes] = {}
         self._packed: dict[bool, Any] = {}
 
     def parts(self, cycle: Cycle | None, *, openmetrics_form: bool, packed: bool) -> tuple[bytes, bytes]:
         """A whole page: the cycle's families (none before the first), which all share, and what the exporter says of itself."""
-        if cycle is not self._cycle:
-            self._cycle, self._bodies, self._packed = cycle, {}, {}
+        serial = cycle.serial if cycle is not None else None
+        if serial != self._serial:
+            self._serial, self._bodies, self._packed = serial, {}, {}
         own = (generate_openmetrics if openmetrics_form else generate_latest)(self._own.registry)
         if not packed:
             if openmetrics_form not in self._bodies:

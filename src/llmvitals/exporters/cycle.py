@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Protocol
 
 import msgspec
@@ -65,7 +66,8 @@ class Cycle:
     verdict and promises alone: its engines' families are there already, and a sum over a page must not count them twice.
     ``counted``: the counters of promises. ``history``: how many of each target are kept. ``window``: the snapshots that were
     judged, target by target, before ``services`` and gateways (``fronts``: by engine) were joined. ``left``: pods that are not
-    scraped although they ask for it, and why.
+    scraped although they ask for it, and why. ``serial``: no other cycle of this process has it; who keeps what was made of a cycle
+    keeps this beside it, and lets go of the cycle and its whole window.
     """
 
     began: float
@@ -83,6 +85,7 @@ class Cycle:
     services: tuple[Service, ...] = ()
     fronts: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
+    serial: int = field(default_factory=count().__next__)
 
     @property
     def page(self) -> bytes:

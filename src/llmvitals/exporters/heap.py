@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 _BLOCK = 64 * 1024
 
@@ -21,6 +22,16 @@ SETTINGS: tuple[tuple[str, int, int], ...] = (
 """The variable by which somebody may have set it already, mallopt's number for it (malloc.h), the value in bytes or heaps."""
 
 
+GIVEN_BACK_EVERY = 12
+"""Cycles (a minute by default) between two times that free pages of memory between those in use go back; it takes some ms."""
+
+
+def given_back() -> None:
+    """Give free pages back to the system; nothing where the C library cannot."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
+
+
 def tended(environ: Mapping[str, str] = os.environ) -> bool:
     """Set what the environment does not, and give back what start-up left over; before other threads start.
 
@@ -28,12 +39,12 @@ def tended(environ: Mapping[str, str] = os.environ) -> bool:
     """
     try:
         library = ctypes.CDLL(None)
-        change, trim = library.mallopt, library.malloc_trim
+        change = library.mallopt
     except (OSError, AttributeError, TypeError):
         return False
     tuned = "glibc.malloc." in environ.get("GLIBC_TUNABLES", "")
     for variable, parameter, value in SETTINGS:
         if not tuned and variable not in environ:
             change(parameter, value)
-    trim(ctypes.c_size_t(0))
+    given_back()
     return True

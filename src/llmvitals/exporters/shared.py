@@ -36,13 +36,14 @@ class Shared:
     """Used by the server's thread only; ``make`` runs in another one."""
 
     def __init__(self) -> None:
-        self._cycle: Cycle | None = None
+        self._serial: int | None = None
         self._kinds: dict[str, _Kind] = {}
 
     def of(self, cycle: Cycle | None) -> None:
         """Forget what was made of another cycle than this."""
-        if cycle is not self._cycle:
-            self._cycle = cycle
+        serial = cycle.serial if cycle is not None else None
+        if serial != self._serial:
+            self._serial = serial
             for kind in self._kinds.values():
                 kind.made.clear()
 
@@ -53,10 +54,10 @@ class Shared:
         if key in mine.made:
             return mine.made[key]
         async with self._turn(mine):
-            if cycle is self._cycle and key in mine.made:  # somebody before asked the same
+            if cycle.serial == self._serial and key in mine.made:  # somebody before asked the same
                 return mine.made[key]
             made = await run_in_threadpool(make)
-            if cycle is self._cycle:
+            if cycle.serial == self._serial:
                 mine.made[key] = made
                 while len(mine.made) > 1 and sum(map(len, mine.made.values())) > KEPT_BYTES:
                     mine.made.popitem(last=False)
