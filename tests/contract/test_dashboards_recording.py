@@ -43,6 +43,7 @@ ABSENT: Mapping[str, str] = {
     "llmvitals_span": "no traces are received",
     "llmvitals_otlp": "nothing is pushed",
     "llmvitals_http": "nobody asked this exporter over HTTP",
+    "llmvitals_target_left_out": "there are no pods",
 }
 """By how a series begins, why it is not there; what a server lacks is said by the page itself."""
 

@@ -42,6 +42,7 @@ WINDOW = "120s"
 
 NO_PLAY: Mapping[str, str] = {
     "llm_probe_": "a play sends no probes",
+    "llmvitals_target_left_out": "a play has no pods that another exporter asks",
 }
 """Families that no play of a server shows, and why: queries of them alone need find nothing here."""
 

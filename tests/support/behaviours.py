@@ -148,7 +148,12 @@ CHANGES: tuple[Behaviour, ...] = (
         causes=frozenset({"rollout-and-probes"}),
         told="read in each release's names; the restarts are told, no rate across them",
     ),
-    _up("a vLLM that becomes an SGLang and back", "/kinds", "read as what it is at each scrape"),
+    _up(
+        "a vLLM that becomes an SGLang and back",
+        "/kinds",
+        "read as what it is at each scrape",
+        verdicts=frozenset({"undetermined", "healthy"}),  # both are well; pages of one kind in a row may suffice to say so
+    ),
     _up("another model", "/renamed", "a scope of its own"),
     _up("another model with every page", "/models", "a scope each; those before go with the window"),
     Behaviour(

@@ -17,7 +17,8 @@ from support.prometheus import binary
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 DEPLOY = ROOT / "exporters"
-FILES = sorted(p for folder in (EXAMPLES, DEPLOY) for end in ("yaml", "yml") for p in folder.rglob(f"*.{end}"))
+FILES = sorted(p for own in (EXAMPLES.rglob, DEPLOY.glob) for end in ("yaml", "yml") for p in own(f"*.{end}"))
+"""Folders of ``exporters/`` have tests of their own: tests/contract/test_{kubernetes,helm,compose,autoscaling}*."""
 PAGES = sorted(EXAMPLES.rglob("*.md"))
 SHOWN = re.compile(r"^\$ llmvitals (?P<words>.+)\n(?P<output>(?:.*\n)*?)```", re.M)
 
@@ -25,7 +26,7 @@ SHOWN = re.compile(r"^\$ llmvitals (?P<words>.+)\n(?P<output>(?:.*\n)*?)```", re
 def kind(path: Path) -> str:
     """What a file is for, by a key that only its kind has."""
     keys = {key for part in yaml.safe_load_all(path.read_text()) for key in part}
-    marks = {"apiVersion": "manifest", "scrape_configs": "prometheus", "tls_server_config": "web"}
+    marks = {"scrape_configs": "prometheus", "tls_server_config": "web"}
     return next((found for mark, found in marks.items() if mark in keys), "settings")
 
 
@@ -39,7 +40,7 @@ def name(path: Path) -> str:
 
 
 def test_every_kind_of_file_is_there():
-    assert set(KINDS.values()) == {"manifest", "prometheus", "web", "settings"}
+    assert set(KINDS.values()) == {"prometheus", "web", "settings"}
     assert len(SETTINGS) >= 5
 
 

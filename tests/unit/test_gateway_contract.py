@@ -101,7 +101,8 @@ def test_gauges_that_opentelemetry_calls_ratios(family) -> None:  # type: ignore
 
 
 def test_durations_in_milliseconds_are_told_by_their_name() -> None:
-    page = 'llm_gateway_ttft_milliseconds_bucket{le="2000"} 3\nllm_gateway_ttft_milliseconds_sum 4500\n'
+    buckets = "".join(f'llm_gateway_ttft_milliseconds_bucket{{le="{le}"}} 3\n' for le in ("2000", "+Inf"))
+    page = f"{buckets}llm_gateway_ttft_milliseconds_sum 4500\n"
     found = canonical(page)
     assert found['llm_gateway_ttft_seconds_bucket{gateway="gateway",le="2"}'] == 3
     assert found['llm_gateway_ttft_seconds_sum{gateway="gateway"}'] == pytest.approx(4.5)

@@ -8,7 +8,9 @@ from support.page_text import read, values
 
 
 def test_microseconds_become_seconds_edges_too() -> None:
-    page = 'tent_read_latency_us_bucket{transport="rdma",le="250"} 3\ntent_read_latency_us_sum{transport="rdma"} 1500\n'
+    name = "tent_read_latency_us"
+    buckets = "".join(f'{name}_bucket{{transport="rdma",le="{le}"}} 3\n' for le in ("250", "+Inf"))
+    page = f'{buckets}{name}_sum{{transport="rdma"}} 1500\n'
     snapshot = read(page)
     assert values(snapshot, "llm_kv_transfer_seconds_bucket", le="0.00025") == [3.0]
     assert values(snapshot, "llm_kv_transfer_seconds_sum") == [pytest.approx(0.0015)]
