@@ -152,7 +152,8 @@ CHANGES: tuple[Behaviour, ...] = (
         "a vLLM that becomes an SGLang and back",
         "/kinds",
         "read as what it is at each scrape",
-        verdicts=frozenset({"undetermined", "healthy"}),  # both are well; pages of one kind in a row may suffice to say so
+        # both are well; pages of one kind in a row may suffice to say so
+        verdicts=frozenset({"undetermined", "healthy"}),
     ),
     _up("another model", "/renamed", "a scope of its own"),
     _up("another model with every page", "/models", "a scope each; those before go with the window"),
