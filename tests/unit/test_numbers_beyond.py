@@ -89,3 +89,15 @@ def test_what_is_rounded_on_the_way_to_a_number_is_none_as_well(monkeypatch: pyt
     gap = last.scopes[0].readings["turnover_ratio"].gap
     assert gap is not None
     assert "too large or too small" in gap.why
+
+
+def test_a_histogram_whose_median_lies_below_an_edge_of_0_has_no_spread_and_costs_no_verdict() -> None:
+    name = b'vllm:request_prompt_tokens_%s{model_name="m"%s} %d\n'
+    rows = ((b"bucket", b',le="0.0"', 9), (b"bucket", b',le="1.0"', 10), (b"bucket", b',le="+Inf"', 10))
+    rows += ((b"count", b"", 10), (b"sum", b"", 10))
+    texts = [b"".join(name % (what, le, n * turn) for what, le, n in rows) for turn in range(3)]
+    pages = [RawPage(1000.0 + 15 * i, 0.1, 200, PAGE % (b"1", b"2", b"2") + text) for i, text in enumerate(texts)]
+    *_, last = replay(pages, Settings(), target=Target(url="http://e:1", name="e", kind="vllm"))
+    assert [one.ok for one in last.collected if one.collector == "triage"] == [True]
+    reading = last.scopes[0].readings["prompt_spread"]
+    assert (reading.value, reading.gap is not None) == (None, True)

@@ -618,7 +618,7 @@ def _one(signal: Signal, context: Context) -> Reading:
     """A signal's number. Divided by next to nothing it would be infinite, and nothing that is infinite is a number."""
     try:
         reading = _read(signal, context)
-    except OverflowError:  # it was to be rounded on the way
+    except ArithmeticError:  # it was to be rounded on the way, or an edge of a histogram to divide by is 0
         reading = Reading(math.inf)
     if reading.value is None or math.isfinite(reading.value):
         return reading
