@@ -126,17 +126,22 @@ class _Handler(BaseHTTPRequestHandler):
         counted = self.path == "/steps"
         step = next(self.server.all)
         body = json.dumps(step).encode() if counted else self.server.make(next(self.server.own))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        if "gzip" in self.headers.get("Accept-Encoding", ""):
-            body = gzip.compress(body)
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        answer(self, body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
+
+
+def answer(handler: BaseHTTPRequestHandler, body: bytes, level: int = 9) -> None:
+    """Send a page, packed with gzip's ``level`` for who takes that."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+    if "gzip" in handler.headers.get("Accept-Encoding", ""):
+        body = gzip.compress(body, level)
+        handler.send_header("Content-Encoding", "gzip")
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
 
 
 def serve() -> None:

@@ -6,7 +6,6 @@ next step; the recording that it goes on with depends on the name. ``/gpus/metri
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from zlib import crc32
 
-from bench.node_pages import RECORDING, Recorded, gpu_page
+from bench.node_pages import RECORDING, Recorded, answer, gpu_page
 
 RECORDINGS = ("healthy", "kv-preemption", "queue-two-seats", "client-aborts", "admission-503")
 RESTART = 170
@@ -64,14 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = gpu_page(next(self.server.gpus))
         else:
             body = self.server.courses.setdefault(name, Course(name)).page(self.server.recorded)
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        if "gzip" in self.headers.get("Accept-Encoding", ""):
-            body = gzip.compress(body, 1)
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        answer(self, body, 1)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

@@ -6,6 +6,7 @@ import gzip
 import resource
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -16,10 +17,13 @@ import psutil
 import pytest
 import requests
 
+from llmvitals.exporters.cycle import Engine
 from llmvitals.exporters.lifecycle import Exporter
 from llmvitals.settings import Exporter as Limits
 from llmvitals.settings import Settings, Target
+from llmvitals.simulator.scenarios import scenario
 from llmvitals.sources.capture import read_capture
+from llmvitals.telemetry.ingest import RawPage
 from support.command import argv, llmvitals
 from support.hostile import Hostile
 from support.prometheus import PrometheusServer
@@ -140,8 +144,6 @@ def test_a_target_that_is_stopped_is_down_until_it_goes_on(tmp_path, reliability
 
 def test_a_cycle_that_hangs_is_told_by_healthz_and_over_when_it_is_over(reliability):
     """The machine stands still under the cycle: its clock does not return."""
-    import threading  # noqa: PLC0415
-
     free, hang = threading.Event(), threading.Event()
     free.set()
 
@@ -349,9 +351,6 @@ def test_a_prometheus_that_dies_under_a_triage_and_comes_back(hostile, tmp_path,
     "step", [86400.0, -86400.0, 600.0, -600.0], ids=["a day on", "a day back", "10 min on", "10 min back"]
 )
 def test_the_clock_steps_under_the_exporter(reliability, request, step):
-    from llmvitals.simulator.scenarios import scenario  # noqa: PLC0415
-    from llmvitals.telemetry.ingest import RawPage  # noqa: PLC0415
-
     base, moment, shift = 1_800_000_000.0, [0.0], [0.0]
     live = scenario("healthy").live(origin=base, lead_in=90.0)
 
@@ -360,8 +359,6 @@ def test_the_clock_steps_under_the_exporter(reliability, request, step):
 
     def fetch(url: str, *, timeout_s: float, **_: Any) -> RawPage:
         return RawPage(clock(), 0.01, 200, live.page_at(base + moment[0]))
-
-    from llmvitals.exporters.cycle import Engine  # noqa: PLC0415
 
     limits = Limits(interval_seconds=5.0, timeout_seconds=4.0, window_seconds=60.0)
     engine = Engine(

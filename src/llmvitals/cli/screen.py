@@ -21,14 +21,14 @@ _LONGEST = 100_000
 
 def out() -> Console:
     """Where results go."""
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415  # who says nothing loads none of it
 
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
 
 def err() -> Console:
     """Where progress and remarks go."""
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415  # who says nothing loads none of it
 
     return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH, highlight=False, emoji=False)
 
@@ -63,7 +63,7 @@ class Advance(Protocol):
 @contextmanager
 def progress(title: str, total: int, *, of: str = "pages", quiet: bool = False) -> Iterator[Advance]:
     """A bar on stderr while ``total`` pieces of work are done; nothing where stderr is not a terminal, or when ``quiet``."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415  # as above
 
     bar = Progress(
         TextColumn("{task.description}"),
